@@ -130,12 +130,12 @@ static _Thread_local struct thread_path *thread_path;
 #define code_extra_set _PyCode_SetExtra
 #endif
 
-bool ext_is_finalizing(void)
+bool ext_is_running(void)
 {
 #if PY_VERSION_HEX >= 0x030d0000
-	return Py_IsFinalizing();
+	return !Py_IsFinalizing() && Py_IsInitialized();
 #else
-	return _Py_IsFinalizing();
+	return !_Py_IsFinalizing() && Py_IsInitialized();
 #endif
 }
 
@@ -549,9 +549,7 @@ static uint32_t depth_with_gil(struct thread_path *path, PyThreadState *thread)
 /* On any thread, perhaps without the GIL. A thread that Python has never seen has no frames. */
 PyThreadState *ext_thread_of_caller(void)
 {
-	if (ext_is_finalizing() || !Py_IsInitialized())
-		return NULL;
-	return PyGILState_GetThisThreadState();
+	return ext_is_running() ? PyGILState_GetThisThreadState() : NULL;
 }
 
 static uint32_t with_gil(uint32_t (*answer)(struct thread_path *path, PyThreadState *thread),
@@ -635,12 +633,6 @@ static uint64_t provide_place(void)
 
 /* ------------------------------------------------------------------ for the package */
 
-PyDoc_STRVAR(
-	hide_frames_doc,
-	"hide_frames(names)\n--\n\n"
-	"Do not show frames of these files; a name that ends in '/' means all files below it.\n"
-	"Applies to code that is seen for the first time from now on.");
-
 static bool hide(const char *name)
 {
 	char *copy = strdup(name);
@@ -679,34 +671,14 @@ static PyObject *source_context(PyObject *module, PyObject *unused)
 
 static PyObject *use_own_frames(PyObject *module, PyObject *wanted)
 {
-	int is_wanted = PyObject_IsTrue(wanted);
-	if (is_wanted < 0)
-		return NULL;
-	return PyBool_FromLong(frames_use_own(is_wanted));
+	return PyBool_FromLong(frames_use_own(wanted == Py_True));
 }
 
-static PyObject *compiled_without_names(PyObject *module, PyObject *unused)
-{
-	return PyBool_FromLong(generated_lacks_names());
-}
-
-static PyObject *name_module(PyObject *module, PyObject *args)
-{
-	const char *name;
-	Py_ssize_t length;
-	int is_model;
-	if (!PyArg_ParseTuple(args, "s#p:name_module", &name, &length, &is_model))
-		return NULL;
-	generated_name_scope(name, (size_t)length, is_model);
-	Py_RETURN_NONE;
-}
-
-static PyMethodDef context_methods[] = {
-	{"name_module", name_module, METH_VARARGS,
-	 "name_module(name, is_model): scopes of that name are calls of a module."},
-	{"compiled_without_names", compiled_without_names, METH_NOARGS,
-	 "Whether generated files were seen that do not tell modules and lines."},
-	{"hide_frames", hide_frames, METH_O, hide_frames_doc},
+PyMethodDef ext_context_methods[] = {
+	{"hide_frames", hide_frames, METH_O,
+	 "hide_frames(names)\n--\n\n"
+	 "Do not show frames of these files; a name that ends in '/' means all files below it.\n"
+	 "Applies to code that is seen for the first time from now on."},
 	{"source_context", source_context, METH_NOARGS,
 	 "The number of the caller's Python call stack in sessions with context 'python'."},
 	{"use_own_frames", use_own_frames, METH_O,
@@ -714,7 +686,7 @@ static PyMethodDef context_methods[] = {
 	{NULL, NULL, 0, NULL},
 };
 
-int ext_context_init(PyObject *module, struct ext_state *state)
+int ext_context_init(void)
 {
 	if (extra_index < 0)
 		extra_index = code_extra_request(code_note_free);
@@ -729,7 +701,7 @@ int ext_context_init(PyObject *module, struct ext_state *state)
 	proton_context_provider_set(provide_context, provide_depth);
 	proton_scope_place_set(provide_place);
 	torch_modules_set(compiled_modules_below);
-	return PyModule_AddFunctions(module, context_methods);
+	return 0;
 }
 
 void ext_context_fini(void)

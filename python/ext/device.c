@@ -159,9 +159,7 @@ static int find_stream(struct ext_state *state, uint64_t *stream_out)
 	ext_unlock(&state->stream_lock);
 	if (has_stream)
 		return 0;
-	PyObject *find = ext_package_attribute("triton_proton.metric", "current_stream");
-	PyObject *stream = find ? PyObject_CallNoArgs(find) : NULL;
-	Py_XDECREF(find);
+	PyObject *stream = ext_call("triton_proton.metric", "current_stream", NULL, NULL);
 	if (!stream)
 		return -1;
 	*stream_out = PyLong_AsUnsignedLongLong(stream);
@@ -198,11 +196,6 @@ int ext_device_add_tensors(struct ext_state *state, struct proton_context where,
 	return result;
 }
 
-PyDoc_STRVAR(set_metric_kernels_doc,
-	     "set_metric_kernels(tensor_fn, scalar_fn, stream, ...)\n--\n\n"
-	     "The stream that tensor metrics given to add_metrics() are read on. The kernels are\n"
-	     "not needed: libproton has its own.");
-
 static PyObject *set_metric_kernels(PyObject *module, PyObject *args)
 {
 	struct ext_state *state = ext_state_of(module);
@@ -218,16 +211,10 @@ static PyObject *set_metric_kernels(PyObject *module, PyObject *args)
 	Py_RETURN_NONE;
 }
 
-static PyMethodDef device_methods[] = {
-	{"set_metric_kernels", set_metric_kernels, METH_VARARGS, set_metric_kernels_doc},
+PyMethodDef ext_device_methods[] = {
+	{"set_metric_kernels", set_metric_kernels, METH_VARARGS,
+	 "set_metric_kernels(tensor_fn, scalar_fn, stream, ...)\n--\n\n"
+	 "The stream that tensor metrics given to add_metrics() are read on. The kernels are\n"
+	 "not needed: libproton has its own."},
 	{NULL, NULL, 0, NULL},
 };
-
-int ext_device_init(PyObject *module)
-{
-	return PyModule_AddFunctions(module, device_methods) < 0 ||
-			       PyModule_AddIntConstant(module, "device_metric_max_bytes",
-						       PROTON_DEVICE_METRIC_MAX_BYTES) < 0
-		       ? -1
-		       : 0;
-}

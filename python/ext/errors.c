@@ -38,10 +38,12 @@ PyObject *ext_raise(struct ext_state *state, int status, const struct proton_err
 	return NULL;
 }
 
-PyObject *ext_none_or_raise(PyObject *module, int status, const struct proton_error *err)
+PyObject *ext_value_or_raise(PyObject *module, int status, const struct proton_error *err,
+			     PyObject *value)
 {
 	if (status == PROTON_OK)
-		Py_RETURN_NONE;
+		return value;
+	Py_XDECREF(value);
 	return ext_raise(ext_state_of(module), status, err);
 }
 

@@ -33,64 +33,51 @@
 /* ------------------------------------------------------------------ without a GIL */
 
 #ifdef Py_GIL_DISABLED
+#define EXT_HAS_GIL 0
+#else
+#define EXT_HAS_GIL 1
+#endif
+
 struct ext_mutex {
+#ifdef Py_GIL_DISABLED
 	PyMutex mutex;
+#else
+	char unused;
+#endif
 };
 
 static inline void ext_lock(struct ext_mutex *mutex)
 {
+#ifdef Py_GIL_DISABLED
 	PyMutex_Lock(&mutex->mutex);
+#endif
 }
 
 static inline void ext_unlock(struct ext_mutex *mutex)
 {
+#ifdef Py_GIL_DISABLED
 	PyMutex_Unlock(&mutex->mutex);
+#endif
 }
 
 /* Takes a slot of a cache. False: another thread has it; the caller works without the cache. */
 static inline bool ext_slot_take(_Atomic bool *is_taken)
 {
-	return !atomic_exchange_explicit(is_taken, true, memory_order_acquire);
+	return EXT_HAS_GIL || !atomic_exchange_explicit(is_taken, true, memory_order_acquire);
 }
 
 static inline void ext_slot_give(_Atomic bool *is_taken)
 {
-	atomic_store_explicit(is_taken, false, memory_order_release);
+	if (!EXT_HAS_GIL)
+		atomic_store_explicit(is_taken, false, memory_order_release);
 }
 
 /* The slot of a key among `count`, a power of two: threads with the same key get different ones. */
 static inline size_t ext_slot_index(const void *key, size_t count)
 {
-	uintptr_t thread = (uintptr_t)PyThreadState_Get();
+	uintptr_t thread = EXT_HAS_GIL ? 0 : (uintptr_t)PyThreadState_Get();
 	return (((uintptr_t)key >> 4) ^ (thread >> 8) ^ (thread >> 14)) & (count - 1);
 }
-#else
-struct ext_mutex {
-	char unused;
-};
-
-static inline void ext_lock(struct ext_mutex *mutex)
-{
-}
-
-static inline void ext_unlock(struct ext_mutex *mutex)
-{
-}
-
-static inline bool ext_slot_take(_Atomic bool *is_taken)
-{
-	return true;
-}
-
-static inline void ext_slot_give(_Atomic bool *is_taken)
-{
-}
-
-static inline size_t ext_slot_index(const void *key, size_t count)
-{
-	return ((uintptr_t)key >> 4) & (count - 1);
-}
-#endif
 
 /* A block under the lock of an object. */
 #ifdef Py_GIL_DISABLED
@@ -151,15 +138,31 @@ struct ext_name_slot {
 	_Atomic bool is_taken;
 };
 
+enum ext_shared {
+	EXT_HOOKS,   /* list of the active hooks, highest priority first; or NULL */
+	EXT_INCLUDE, /* compiled patterns or NULL */
+	EXT_EXCLUDE,
+	EXT_LAZY_TYPE, /* Triton's LazyDict, once seen */
+	EXT_SHARED
+};
+
+enum ext_launch_name {
+	EXT_ENTER,
+	EXT_EXIT,
+	EXT_DATA,
+	EXT_EXTRAS,
+	EXT_GET,
+	EXT_MATCH,
+	EXT_NAME,
+	EXT_EMPTY,
+	EXT_LAUNCH_NAMES
+};
+
 /* State of launch.c. */
 struct ext_launch {
-	struct ext_mutex lock; /* guards the next four */
-	PyObject *hooks;       /* list of the active hooks, highest priority first; or NULL */
-	PyObject *include;     /* compiled patterns or NULL */
-	PyObject *exclude;
-	PyObject *lazy_type; /* Triton's LazyDict, once seen */
-	PyObject *enter_name, *exit_name, *data_name, *extras_name, *get_name, *match_name;
-	PyObject *name_key, *empty_name;
+	struct ext_mutex lock; /* guards `shared` */
+	PyObject *shared[EXT_SHARED];
+	PyObject *names[EXT_LAUNCH_NAMES];
 	_Atomic uint32_t state_frame; /* frame of the metadata state; 0: not created yet */
 	_Atomic bool has_one_level;   /* the metadata state has no level for the kernel */
 };
@@ -191,10 +194,19 @@ static inline struct ext_state *ext_state_of(PyObject *module)
 
 /* ------------------------------------------------- errors (errors.c) and names (names.c) */
 
+/* Calls a function of a module of the package with objects, which may be NULL: fewer. */
+PyObject *ext_call(const char *module, const char *function, PyObject *first, PyObject *second);
+
 /* Sets the exception for `status` with the text of `err`; always returns NULL. */
 PyObject *ext_raise(struct ext_state *state, int status, const struct proton_error *err);
-/* None, or NULL with the exception for a status that is not PROTON_OK. */
-PyObject *ext_none_or_raise(PyObject *module, int status, const struct proton_error *err);
+/* `value`, or NULL with the exception for a status that is not PROTON_OK, which releases it. */
+PyObject *ext_value_or_raise(PyObject *module, int status, const struct proton_error *err,
+			     PyObject *value);
+static inline PyObject *ext_none_or_raise(PyObject *module, int status,
+					  const struct proton_error *err)
+{
+	return ext_value_or_raise(module, status, err, Py_NewRef(Py_None));
+}
 /* `text` for messages, with control characters escaped. New reference; NULL with an exception. */
 PyObject *ext_shown(PyObject *text);
 /* Raises TypeError "WHAT must be KIND, not ..."; NULL. */
@@ -277,32 +289,26 @@ PyThreadState *ext_thread_of_caller(void);
 
 /* ------------------------------------------------------------------ parts of the module */
 
-/* Each adds its functions, types or constants; returns 0, or -1 with an exception. */
+extern PyMethodDef ext_context_methods[], ext_control_methods[], ext_device_methods[],
+	ext_generated_methods[], ext_instrument_launch_methods[], ext_instrument_methods[],
+	ext_launch_methods[], ext_session_methods[], ext_stack_methods[], ext_work_methods[];
+
+/* Each makes its types and what else its functions need; returns 0, or -1 with an exception. */
 int ext_scope_init(PyObject *module, struct ext_state *state);
 int ext_stack_init(PyObject *module, struct ext_state *state);
-int ext_session_init(PyObject *module, struct ext_state *state);
 int ext_metric_init(PyObject *module, struct ext_state *state);
-int ext_launch_init(PyObject *module, struct ext_state *state);
-int ext_device_init(PyObject *module);
+int ext_launch_init(struct ext_state *state);
+int ext_work_init(PyObject *module);
+int ext_control_init(void);
 int ext_tasks_init(void);
 void ext_tasks_fini(void);
-int ext_context_init(PyObject *module, struct ext_state *state);
-/* True while the interpreter ends: its lock must not be taken. */
-bool ext_is_finalizing(void);
-
-/* work.c */
-int ext_work_init(PyObject *module);
-/* hold_threads.c */
-int ext_hold_init(PyObject *module);
-extern PyMethodDef ext_instrument_methods[], ext_instrument_launch_methods[], ext_peaks_methods[],
-	ext_control_methods[];
+int ext_context_init(void);
+/* False before the interpreter begins, and while it ends: its lock must not be taken. */
+bool ext_is_running(void);
 /* Visits the references of launch.c, for the garbage collector and the module's end. */
 int ext_launch_traverse(struct ext_state *state, visitproc visit, void *arg);
 void ext_launch_clear(struct ext_state *state);
 /* The module is destroyed: stops calls from libproton. */
 void ext_context_fini(void);
-
-/* The attribute `name` of a module of the package; new reference. */
-PyObject *ext_package_attribute(const char *module, const char *name);
 
 #endif

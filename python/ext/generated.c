@@ -15,16 +15,13 @@
 
 #include "ext.h"
 
-#include <fcntl.h>
 #include <stdatomic.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <libproton/proton.h>
 
+#include "base/buf.h"
 #include "base/hash.h"
 #include "base/slice.h"
 
@@ -45,28 +42,6 @@ static bool is_generated(const char *file)
 	size_t stem = strspn(name + 1, "abcdefghijklmnopqrstuvwxyz234567");
 	return stem >= STEM_BYTES && strcmp(name + 1 + stem, ".py") == 0 &&
 	       strncmp(name - 2, name + 2, 2) == 0;
-}
-
-/* The caller frees it. NULL: there is no such file. */
-static char *read_file(const char *file, size_t *size_out)
-{
-	int descriptor = open(file, O_RDONLY | O_CLOEXEC);
-	struct stat about;
-	if (descriptor < 0)
-		return NULL;
-	bool is_usable = fstat(descriptor, &about) == 0 && S_ISREG(about.st_mode) &&
-			 about.st_size > 0 && about.st_size <= FILE_MAX_BYTES;
-	char *text = is_usable ? malloc((size_t)about.st_size) : NULL;
-	size_t size = 0;
-	while (text && size < (size_t)about.st_size) {
-		ssize_t count = read(descriptor, text + size, (size_t)about.st_size - size);
-		if (count <= 0)
-			break;
-		size += (size_t)count;
-	}
-	close(descriptor);
-	*size_out = size;
-	return text;
 }
 
 /* ------------------------------------------------------------------ lines */
@@ -307,9 +282,12 @@ static uint32_t list_frame(const char *before, const struct text *first, const s
 
 bool generated_read(const char *file, uint32_t line, struct generated *out)
 {
+	static const struct file_limits limits = {.max_bytes = FILE_MAX_BYTES};
+	struct proton_error err;
 	size_t size;
-	char *text = line > 1 && is_generated(file) ? read_file(file, &size) : NULL;
-	if (!text)
+	char *text;
+	if (line <= 1 || !is_generated(file) ||
+	    file_read_all(file, &limits, &text, &size, &err) != PROTON_OK)
 		return false;
 	const char *start = text;
 	for (uint32_t i = 1; i < line && start; i++) {
@@ -350,13 +328,23 @@ static struct {
 	struct hash_table kinds; /* hash of the name of a module's scope -> enum scope_kind */
 } scopes;
 
-void generated_name_scope(const char *name, size_t length, bool is_model)
+/*
+ * A scope called `name` is a module: its names of modules inside continue those of compiled code
+ * that it runs. `is_model`: it is the whole model, and is not part of their names.
+ */
+static PyObject *name_module(PyObject *module, PyObject *args)
 {
-	uint64_t hash = hash_bytes(name, length);
+	const char *name;
+	Py_ssize_t length;
+	int is_model;
+	if (!PyArg_ParseTuple(args, "s#p:name_module", &name, &length, &is_model))
+		return NULL;
+	uint64_t hash = hash_bytes(name, (size_t)length);
 	ext_lock(&scopes.lock);
 	if (!hash_table_find(&scopes.kinds, hash) && hash_table_reserve(&scopes.kinds, 1))
 		hash_table_add(&scopes.kinds, hash, is_model ? SCOPE_MODEL : SCOPE_MODULE);
 	ext_unlock(&scopes.lock);
+	Py_RETURN_NONE;
 }
 
 /* The module in which compiled code runs, if its call is a scope; that of a model has no name. */
@@ -402,7 +390,15 @@ uint32_t generated_modules_below(const struct generated *generated, uint32_t con
 	return generated->inside ? proton_context_child(context, generated->inside) : context;
 }
 
-bool generated_lacks_names(void)
+static PyObject *compiled_without_names(PyObject *module, PyObject *unused)
 {
-	return atomic_load_explicit(&lacks_names, memory_order_relaxed);
+	return PyBool_FromLong(atomic_load_explicit(&lacks_names, memory_order_relaxed));
 }
+
+PyMethodDef ext_generated_methods[] = {
+	{"name_module", name_module, METH_VARARGS,
+	 "name_module(name, is_model): scopes of that name are calls of a module."},
+	{"compiled_without_names", compiled_without_names, METH_NOARGS,
+	 "Whether generated files were seen that do not tell modules and lines."},
+	{NULL, NULL, 0, NULL},
+};

@@ -182,15 +182,11 @@ static int convert_vector(PyObject *sequence, enum forced_type forced, struct me
 static int convert_sequence(PyObject *sequence, enum forced_type forced, struct metric_list *list,
 			    struct proton_metric *metric)
 {
-#ifdef Py_GIL_DISABLED
-	/* Another thread may change a list. */
-	PyObject *own = PySequence_Tuple(sequence);
+	/* Without a GIL, another thread may change a list. */
+	PyObject *own = EXT_HAS_GIL ? Py_NewRef(sequence) : PySequence_Tuple(sequence);
 	int result = own ? convert_vector(own, forced, list, metric) : -1;
 	Py_XDECREF(own);
 	return result;
-#else
-	return convert_vector(sequence, forced, list, metric);
-#endif
 }
 
 /* ------------------------------------------------------------------ the dict */
@@ -307,11 +303,7 @@ static int list_fill(struct ext_state *state, struct metric_list *list, PyObject
 /* The dict, which no other thread changes (without a GIL a copy). NULL with an exception. */
 static PyObject *snapshot(PyObject *metrics)
 {
-#ifdef Py_GIL_DISABLED
-	return PyDict_Copy(metrics);
-#else
-	return Py_NewRef(metrics);
-#endif
+	return EXT_HAS_GIL ? Py_NewRef(metrics) : PyDict_Copy(metrics);
 }
 
 /* Passes the list to libproton. 0, or -1 with an exception. */
@@ -347,23 +339,19 @@ static int add_rest(struct ext_state *state, struct proton_context where, PyObje
 {
 	if (PyDict_GET_SIZE(rest) == 0)
 		return 0;
-	PyObject *make_plain = ext_package_attribute("triton_proton.metric", "plain_metrics");
-	PyObject *plain = make_plain ? PyObject_CallOneArg(make_plain, rest) : NULL;
+	PyObject *plain = ext_call("triton_proton.metric", "plain_metrics", rest, NULL);
 	int result = plain ? add_plain(state, where, plain) : -1;
 	Py_XDECREF(plain);
-	Py_XDECREF(make_plain);
 	return result;
 }
 
 /* Adds a dict with values that need Python. */
 static int add_objects(struct ext_state *state, struct proton_context where, PyObject *metrics)
 {
-	PyObject *split = ext_package_attribute("triton_proton.metric", "split_metrics");
-	PyObject *parts = split ? PyObject_CallOneArg(split, metrics) : NULL;
+	PyObject *parts = ext_call("triton_proton.metric", "split_metrics", metrics, NULL);
 	PyObject *plain, *tuples;
 	PyObject *rest = NULL;
 	int result = -1;
-	Py_XDECREF(split);
 	if (!parts)
 		return -1;
 	if (PyArg_ParseTuple(parts, "O!O!", &PyDict_Type, &plain, &PyList_Type, &tuples)) {
@@ -447,13 +435,6 @@ static PyObject *tensor_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
 	return (PyObject *)self;
 }
 
-static void tensor_dealloc(PyObject *object)
-{
-	PyTypeObject *type = Py_TYPE(object);
-	type->tp_free(object);
-	Py_DECREF(type);
-}
-
 static PyMemberDef tensor_members[] = {
 	{"ptr", T_ULONGLONG, offsetof(struct ext_tensor_metric, ptr), READONLY,
 	 "Address on the device."},
@@ -466,7 +447,6 @@ static PyMemberDef tensor_members[] = {
 
 static PyType_Slot tensor_slots[] = {
 	{Py_tp_new, (void *)tensor_new},
-	{Py_tp_dealloc, (void *)tensor_dealloc},
 	{Py_tp_members, tensor_members},
 	{0, NULL},
 };
@@ -481,14 +461,7 @@ static PyType_Spec tensor_spec = {
 int ext_metric_init(PyObject *module, struct ext_state *state)
 {
 	state->tensor = (PyTypeObject *)PyType_FromModuleAndSpec(module, &tensor_spec, NULL);
-	if (!state->tensor ||
-	    PyModule_AddObjectRef(module, "TensorMetric", (PyObject *)state->tensor) < 0)
+	if (!state->tensor || PyModule_AddType(module, state->tensor) < 0)
 		return -1;
-	if (PyModule_AddIntConstant(module, "metric_type_int64_index", EXT_INDEX_INT64) < 0 ||
-	    PyModule_AddIntConstant(module, "metric_type_double_index", EXT_INDEX_DOUBLE) < 0 ||
-	    PyModule_AddIntConstant(module, "metric_type_vector_int64_index",
-				    EXT_INDEX_INT64_VECTOR) < 0)
-		return -1;
-	return PyModule_AddIntConstant(module, "metric_type_vector_double_index",
-				       EXT_INDEX_DOUBLE_VECTOR);
+	return 0;
 }

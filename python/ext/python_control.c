@@ -1,7 +1,7 @@
 /*
- * Control from outside: sessions that `proton ctl` starts get all options of the package, so the
- * thread of the commands calls functions of Python. It waits for the GIL, the program does not wait
- * for it.
+ * Threads of libproton that use Python. Sessions that `proton ctl` starts get all options of the
+ * package, so the thread of the commands calls functions of Python. It waits for the GIL, the
+ * program does not wait for it. Another thread may hold the program's threads.
  */
 #include "ext.h"
 
@@ -29,7 +29,7 @@ static int take_exception(struct proton_error *err)
 /* True if the interpreter ends, with an error: its functions cannot be called any more. */
 static bool is_too_late(struct proton_error *err)
 {
-	if (!ext_is_finalizing() && Py_IsInitialized())
+	if (ext_is_running())
 		return false;
 	err->status = PROTON_E_STATE;
 	snprintf(err->text, sizeof(err->text), "the program ends");
@@ -72,9 +72,7 @@ static int finalize(int session, const char *format, struct proton_error *err)
 
 static void *let_go(void)
 {
-	return !ext_is_finalizing() && Py_IsInitialized() && PyGILState_Check()
-		       ? PyEval_SaveThread()
-		       : NULL;
+	return ext_is_running() && PyGILState_Check() ? PyEval_SaveThread() : NULL;
 }
 
 static void take_back(void *held)
@@ -144,6 +142,63 @@ static PyObject *take_snapshot(PyObject *module, PyObject *args)
 		return ext_raise(ext_state_of(module), status, &err);
 	return PyUnicode_DecodeFSDefault(path);
 }
+
+/* ------------------------------------------------------------------ holding threads */
+
+#ifndef Py_GIL_DISABLED
+
+/*
+ * The thread with the GIL keeps the threads of Python from beginning a call of the driver. Most
+ * launchers release the GIL inside the call and need it to return, so a thread stops after its
+ * call. Free-threaded builds have no such lock.
+ */
+static PyGILState_STATE held; /* of the thread that holds; libproton lets one hold at a time */
+
+static bool begin(void)
+{
+	if (!ext_is_running())
+		return false;
+	held = PyGILState_Ensure();
+	return true;
+}
+
+static void end(void)
+{
+	PyGILState_Release(held);
+}
+
+/* A thread that Python has never seen does not need the GIL. */
+static bool covers(void)
+{
+	return ext_thread_of_caller() != NULL;
+}
+
+static const struct proton_holder holder = {begin, end, covers};
+
+/* A thread that takes the GIL after the interpreter's end never returns. */
+EXT_PROCEDURE(forget_holder, EXT_UNLOCKED(proton_holder_set(NULL)))
+
+int ext_control_init(void)
+{
+	static PyMethodDef method = {"forget_holder", forget_holder, METH_NOARGS, NULL};
+	PyObject *function = PyCFunction_New(&method, NULL);
+	PyObject *result = function ? ext_call("atexit", "register", function, NULL) : NULL;
+	Py_XDECREF(function);
+	if (!result)
+		return -1;
+	Py_DECREF(result);
+	proton_holder_set(&holder);
+	return 0;
+}
+
+#else
+
+int ext_control_init(void)
+{
+	return 0;
+}
+
+#endif
 
 PyMethodDef ext_control_methods[] = {
 	{"listen", listen_for_commands, METH_VARARGS,

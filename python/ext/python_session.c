@@ -26,12 +26,6 @@ static bool text_or_null(PyObject *object, const char *what, const char **text_o
 	return true;
 }
 
-PyDoc_STRVAR(
-	start_doc,
-	"start(path, context=None, data=None, profiler=None, mode=None, flags=0, format=None)\n"
-	"--\n\n"
-	"Start a session and return its number. `path` is str or bytes.");
-
 static PyObject *start(PyObject *module, PyObject *args)
 {
 	PyObject *path, *context = NULL, *data = NULL, *profiler = NULL, *mode = NULL;
@@ -54,8 +48,7 @@ static PyObject *start(PyObject *module, PyObject *args)
 	struct proton_error err;
 	int status;
 	EXT_UNLOCKED(status = proton_start(&options, &session, &err));
-	result = status == PROTON_OK ? PyLong_FromLong(session)
-				     : ext_raise(ext_state_of(module), status, &err);
+	result = ext_value_or_raise(module, status, &err, PyLong_FromLong(session));
 out:
 	Py_DECREF(path);
 	return result;
@@ -173,11 +166,7 @@ static PyObject *finalize_owned(PyObject *module, PyObject *args)
 
 static PyObject *nvtx_enable(PyObject *module, PyObject *enable)
 {
-	int truth = PyObject_IsTrue(enable);
-
-	if (truth < 0)
-		return NULL;
-	proton_nvtx_enable(truth);
+	proton_nvtx_enable(enable == Py_True);
 	Py_RETURN_NONE;
 }
 
@@ -193,6 +182,14 @@ static PyObject *kernel_cache_add(PyObject *module, PyObject *path)
 EXT_PROCEDURE(await_driver, proton_await_driver())
 EXT_PROCEDURE(prepare, proton_prepare())
 EXT_PROCEDURE(own_sessions, proton_own_sessions())
+EXT_PROCEDURE(note_step, proton_note_step())
+
+static PyObject *leave_vendor(PyObject *module, PyObject *unused)
+{
+	bool is_free;
+	EXT_UNLOCKED(is_free = proton_leave_vendor());
+	return PyBool_FromLong(is_free);
+}
 
 static PyObject *sessions_are_owned(PyObject *module, PyObject *unused)
 {
@@ -273,14 +270,12 @@ static PyObject *select_profiler(PyObject *module, PyObject *args)
 static PyObject *get_context_depth(PyObject *module, PyObject *args)
 {
 	int session;
-	size_t depth;
+	size_t depth = 0;
 	struct proton_error err;
 	if (!parse_session(args, "i:get_context_depth", &session, NULL, NULL))
 		return NULL;
 	int status = proton_context_depth(session, &depth, &err);
-	if (status != PROTON_OK)
-		return ext_raise(ext_state_of(module), status, &err);
-	return PyLong_FromSize_t(depth);
+	return ext_value_or_raise(module, status, &err, PyLong_FromSize_t(depth));
 }
 
 static PyObject *last_summary(PyObject *module, PyObject *unused)
@@ -289,10 +284,6 @@ static PyObject *last_summary(PyObject *module, PyObject *unused)
 	proton_last_summary(text, sizeof(text));
 	return PyUnicode_DecodeUTF8(text, (Py_ssize_t)strlen(text), "replace");
 }
-
-PyDoc_STRVAR(statistics_doc,
-	     "statistics(session)\n--\n\n"
-	     "Counters of recorded and lost data: a list of (name, value, is_loss).");
 
 #define COUNTER_COUNT 64
 
@@ -374,32 +365,67 @@ static PyObject *clear_data(PyObject *module, PyObject *args)
 static PyObject *advance_data_phase(PyObject *module, PyObject *args)
 {
 	int session;
-	uint32_t phase;
+	uint32_t phase = 0;
 	struct proton_error err;
 	if (!parse_session(args, "i:advance_data_phase", &session, NULL, NULL))
 		return NULL;
 	int status = proton_phase_advance(session, &phase, &err);
-	if (status != PROTON_OK)
-		return ext_raise(ext_state_of(module), status, &err);
-	return PyLong_FromUnsignedLong(phase);
+	return ext_value_or_raise(module, status, &err, PyLong_FromUnsignedLong(phase));
 }
 
 static PyObject *is_data_phase_complete(PyObject *module, PyObject *args)
 {
 	int session;
 	unsigned int phase = 0;
-	bool is_complete;
+	bool is_complete = false;
 	struct proton_error err;
 	if (!parse_session(args, "i|I:is_data_phase_complete", &session, &phase, NULL))
 		return NULL;
 	int status = proton_phase_is_complete(session, phase, &is_complete, &err);
-	if (status != PROTON_OK)
-		return ext_raise(ext_state_of(module), status, &err);
-	return PyBool_FromLong(is_complete);
+	return ext_value_or_raise(module, status, &err, PyBool_FromLong(is_complete));
 }
 
-static PyMethodDef session_methods[] = {
-	{"start", start, METH_VARARGS, start_doc},
+/* ------------------------------------------------------------------ peak rates of devices */
+
+static PyObject *peak_flops(PyObject *module, PyObject *args)
+{
+	struct proton_error err;
+	const char *type, *arch;
+	int width;
+	double num_sms, clock_khz, rate = 0;
+	if (!PyArg_ParseTuple(args, "ssidd:peak_flops", &type, &arch, &width, &num_sms, &clock_khz))
+		return NULL;
+	int status = proton_peak_flops(type, arch, width < 0 ? 0 : (unsigned)width, num_sms,
+				       clock_khz, &rate, &err);
+	return ext_value_or_raise(module, status, &err, PyFloat_FromDouble(rate));
+}
+
+static PyObject *peak_bytes(PyObject *module, PyObject *args)
+{
+	struct proton_error err;
+	const char *type, *arch;
+	double bus_width, clock_khz, rate = 0;
+	if (!PyArg_ParseTuple(args, "ssdd:peak_bytes", &type, &arch, &bus_width, &clock_khz))
+		return NULL;
+	int status = proton_peak_bytes(type, arch, bus_width, clock_khz, &rate, &err);
+	return ext_value_or_raise(module, status, &err, PyFloat_FromDouble(rate));
+}
+
+static PyObject *peak_arches(PyObject *module, PyObject *device_type)
+{
+	const char *type = PyUnicode_AsUTF8(device_type);
+	PyObject *arches = type ? PyList_New(0) : NULL;
+	const char *arch;
+	for (uint32_t i = 0; arches && (arch = proton_peak_arch(type, i)); i++)
+		ext_append(&arches, PyUnicode_FromString(arch));
+	return arches;
+}
+
+PyMethodDef ext_session_methods[] = {
+	{"start", start, METH_VARARGS,
+	 "start(path, context=None, data=None, profiler=None, mode=None, flags=0, format=None)\n"
+	 "--\n\n"
+	 "Start a session and return its number. `path` is str or bytes."},
 	{"activate", activate, METH_VARARGS, "activate(session)"},
 	{"activate_all", activate_all, METH_NOARGS, "activate_all()"},
 	{"deactivate", deactivate, METH_VARARGS, "deactivate(session, flushing=False)"},
@@ -414,11 +440,27 @@ static PyMethodDef session_methods[] = {
 	 "prepare(): register with libraries of the GPU that must know the recorder first."},
 	{"await_driver", await_driver, METH_NOARGS,
 	 "The driver will report its initialization; backends wait for it."},
+	{"note_step", note_step, METH_NOARGS,
+	 "note_step()\n--\n\n"
+	 "A step of the program begins, as in proton_note_step()."},
+	{"leave_vendor", leave_vendor, METH_NOARGS,
+	 "leave_vendor()\n--\n\n"
+	 "Leave the GPU vendor's profiling library: another tool can use it then. False if a "
+	 "session uses it, or it cannot be left now."},
 	{"own_sessions", own_sessions, METH_NOARGS,
 	 "The launching tool owns the session from now on."},
 	{"sessions_are_owned", sessions_are_owned, METH_NOARGS,
 	 "Whether own_sessions() was called."},
 	{"finalize_owned", finalize_owned, METH_VARARGS, "finalize_owned(output_format='')"},
+	{"peak_flops", peak_flops, METH_VARARGS,
+	 "peak_flops(device_type, arch, width, num_sms, clock_khz)\n--\n\n"
+	 "Operations per second on operands of `width` bits."},
+	{"peak_bytes", peak_bytes, METH_VARARGS,
+	 "peak_bytes(device_type, arch, bus_width, memory_clock_khz)\n--\n\n"
+	 "Bytes per second of a device's memory."},
+	{"peak_arches", peak_arches, METH_O,
+	 "peak_arches(device_type)\n--\n\n"
+	 "Architectures of \"CUDA\" or \"HIP\" that have peak rates."},
 	{"finalize_on_signals", finalize_on_signals, METH_NOARGS,
 	 "Finalize when SIGTERM or SIGHUP arrives, where nothing else handles them."},
 	{"is_profiling", is_profiling, METH_NOARGS, "True while a session is live."},
@@ -436,7 +478,9 @@ static PyMethodDef session_methods[] = {
 	 "The backend for a Triton target, 'cuda' or 'hip'."},
 	{"get_context_depth", get_context_depth, METH_VARARGS, "get_context_depth(session)"},
 	{"last_summary", last_summary, METH_NOARGS, "One line about the last finalized session."},
-	{"statistics", statistics, METH_VARARGS, statistics_doc},
+	{"statistics", statistics, METH_VARARGS,
+	 "statistics(session)\n--\n\n"
+	 "Counters of recorded and lost data: a list of (name, value, is_loss)."},
 	{"get_data", get_data, METH_VARARGS, "get_data(session, phase=0): hatchet JSON"},
 	{"get_data_msgpack", get_data_msgpack, METH_VARARGS, "get_data_msgpack(session, phase=0)"},
 	{"clear_data", clear_data, METH_VARARGS, "clear_data(session, phase=0, up_to=False)"},
@@ -445,14 +489,3 @@ static PyMethodDef session_methods[] = {
 	 "is_data_phase_complete(session, phase=0)"},
 	{NULL, NULL, 0, NULL},
 };
-
-int ext_session_init(PyObject *module, struct ext_state *state)
-{
-	if (PyModule_AddIntConstant(module, "KEEP_WORKING_FILE", PROTON_SESSION_KEEP_WORKING_FILE) <
-		    0 ||
-	    PyModule_AddIntConstant(module, "QUIET", PROTON_SESSION_QUIET) < 0 ||
-	    PyModule_AddIntConstant(module, "MEMORY", PROTON_SESSION_MEMORY) < 0 ||
-	    PyModule_AddIntConstant(module, "RANKS", PROTON_SESSION_RANKS) < 0)
-		return -1;
-	return PyModule_AddFunctions(module, session_methods);
-}

@@ -125,11 +125,10 @@ static PyObject *result_of(struct read_state *state, struct call *call)
 	PyObject *output = call->is_out_of_memory ? PyErr_NoMemory()
 			   : call->has_rows       ? tables_of(state, call)
 						  : bytes_of(&call->out);
-	PyObject *messages = output ? bytes_of(&call->messages) : NULL;
-	PyObject *result = messages ? Py_BuildValue("iOO", call->status, output, messages) : NULL;
+	PyObject *result =
+		output ? Py_BuildValue("iNN", call->status, output, bytes_of(&call->messages))
+		       : NULL;
 
-	Py_XDECREF(output);
-	Py_XDECREF(messages);
 	if (!call->is_out_of_memory)
 		out_fini(&call->out);
 	out_fini(&call->messages);
