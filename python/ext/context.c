@@ -111,7 +111,7 @@ static _Atomic uint64_t deaths;
 /* File names, or prefixes that end in '/', of frames that are not shown. */
 static struct {
 	char **names;
-	size_t count;
+	size_t count, capacity;
 } hidden;
 
 static pthread_key_t path_key;
@@ -441,11 +441,6 @@ static struct call_entry *call_find(struct thread_path *path, const struct frame
 	return &path->calls[(hash >> 40) % CALL_ENTRIES];
 }
 
-static bool is_call(const struct call_entry *entry, const struct frame_visit *visit)
-{
-	return entry->code == visit->code && entry->place == visit->place;
-}
-
 static void call_learn(struct call_entry *entry, const struct frame_visit *visit)
 {
 	int32_t offset;
@@ -477,9 +472,10 @@ static uint32_t compiled_modules_below(uint32_t context)
 	uint32_t count = autograd_find_engine(walk);
 	const struct generated *below = NULL;
 	for (uint32_t i = 0; i < count && !below; i++) {
-		struct call_entry *entry = call_find(path, &walk->visits[i]);
-		if (!is_call(entry, &walk->visits[i]))
-			call_learn(entry, &walk->visits[i]);
+		const struct frame_visit *visit = &walk->visits[i];
+		struct call_entry *entry = call_find(path, visit);
+		if (entry->code != visit->code || entry->place != visit->place)
+			call_learn(entry, visit);
 		below = entry->below;
 	}
 	if (!below || below->module_count + below->inside == 0)
@@ -637,15 +633,11 @@ static bool hide(const char *name)
 {
 	char *copy = strdup(name);
 	ext_lock(&lock);
-	char **block = copy ? realloc(hidden.names, (hidden.count + 1) * sizeof(*block)) : NULL;
-	if (block) {
-		hidden.names = block;
-		hidden.names[hidden.count++] = copy;
-	}
+	bool is_hidden = copy && ARRAY_ADD(hidden.names, hidden.capacity, hidden.count, copy);
 	ext_unlock(&lock);
-	if (!block)
+	if (!is_hidden)
 		free(copy);
-	return block != NULL;
+	return is_hidden;
 }
 
 static PyObject *hide_frames(PyObject *module, PyObject *names)

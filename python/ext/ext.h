@@ -172,12 +172,8 @@ struct ext_state {
 	PyTypeObject *scope;   /* scope */
 	PyTypeObject *timed;   /* cpu_timed_scope */
 	PyTypeObject *threads; /* open scopes of a thread, see stack.c */
-	PyTypeObject *tensor;  /* TensorMetric */
 	PyObject *threads_key; /* key of that object in a thread's dict */
 	_Atomic uint64_t last_scope_id;
-	struct ext_mutex stream_lock; /* guards the next two */
-	uint64_t metric_stream;       /* from set_metric_kernels() */
-	bool has_metric_stream;
 	bool has_process; /* this module counts as the user of libproton in the process */
 	struct ext_launch launch;
 	struct ext_name_slot names[EXT_NAME_SLOTS];
@@ -241,25 +237,12 @@ int ext_metrics_add_launch(struct ext_state *state, struct proton_context where,
 
 /* ------------------------------------------------------------------ tensors (device.c) */
 
-/* Upstream's numbers for the types of a TensorMetric. */
-#define EXT_INDEX_INT64 1
-#define EXT_INDEX_DOUBLE 2
-#define EXT_INDEX_INT64_VECTOR 5
-#define EXT_INDEX_DOUBLE_VECTOR 6
-
-/* TensorMetric: a metric in device memory. */
-struct ext_tensor_metric {
-	PyObject_HEAD
-	unsigned long long ptr;
-	Py_ssize_t index;
-	Py_ssize_t size;
-};
-
-/* Adds the tuples of split_metrics(); *rest_out: a dict of the tensors to wait for. 0, or -1. */
+/*
+ * Adds tuples as of split_metrics(). `rest` gets the tensors to wait for; NULL: they are an error.
+ * 0, or -1.
+ */
 int ext_device_add(struct ext_state *state, struct proton_context where, PyObject *tuples,
-		   PyObject **rest_out);
-/* Adds a dict of name -> TensorMetric, or NULL; one that cannot be read there is an error. */
-int ext_device_add_tensors(struct ext_state *state, struct proton_context where, PyObject *tensors);
+		   PyObject *rest);
 /* Drops the references to tensors that have been read. */
 void ext_device_let_go(void);
 
@@ -289,14 +272,13 @@ PyThreadState *ext_thread_of_caller(void);
 
 /* ------------------------------------------------------------------ parts of the module */
 
-extern PyMethodDef ext_context_methods[], ext_control_methods[], ext_device_methods[],
-	ext_generated_methods[], ext_instrument_launch_methods[], ext_instrument_methods[],
-	ext_launch_methods[], ext_session_methods[], ext_stack_methods[], ext_work_methods[];
+extern PyMethodDef ext_context_methods[], ext_control_methods[], ext_generated_methods[],
+	ext_instrument_launch_methods[], ext_instrument_methods[], ext_launch_methods[],
+	ext_session_methods[], ext_stack_methods[], ext_work_methods[];
 
 /* Each makes its types and what else its functions need; returns 0, or -1 with an exception. */
 int ext_scope_init(PyObject *module, struct ext_state *state);
 int ext_stack_init(PyObject *module, struct ext_state *state);
-int ext_metric_init(PyObject *module, struct ext_state *state);
 int ext_launch_init(struct ext_state *state);
 int ext_work_init(PyObject *module);
 int ext_control_init(void);

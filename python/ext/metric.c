@@ -10,9 +10,6 @@
  */
 #include "ext.h"
 
-#include <stddef.h>
-#include <structmember.h>
-
 #define INLINE_MAX 12
 
 enum forced_type {
@@ -350,21 +347,18 @@ static int add_objects(struct ext_state *state, struct proton_context where, PyO
 {
 	PyObject *parts = ext_call("triton_proton.metric", "split_metrics", metrics, NULL);
 	PyObject *plain, *tuples;
-	PyObject *rest = NULL;
+	PyObject *rest = parts ? PyDict_New() : NULL;
 	int result = -1;
-	if (!parts)
-		return -1;
-	if (PyArg_ParseTuple(parts, "O!O!", &PyDict_Type, &plain, &PyList_Type, &tuples)) {
-		ext_device_let_go();
+	if (rest && PyArg_ParseTuple(parts, "O!O!", &PyDict_Type, &plain, &PyList_Type, &tuples)) {
 		/* The plain ones first: they are added even if others fail. */
 		result = add_plain(state, where, plain);
-		if (result == 0 && PyList_GET_SIZE(tuples) > 0)
-			result = ext_device_add(state, where, tuples, &rest);
-		if (result == 0 && rest)
+		if (result == 0)
+			result = ext_device_add(state, where, tuples, rest);
+		if (result == 0)
 			result = add_rest(state, where, rest);
 	}
 	Py_XDECREF(rest);
-	Py_DECREF(parts);
+	Py_XDECREF(parts);
 	return result;
 }
 
@@ -409,59 +403,4 @@ int ext_metrics_add_launch(struct ext_state *state, struct proton_context where,
 	list_fini(&list);
 	Py_DECREF(own);
 	return result;
-}
-
-/* ------------------------------------------------------------------ TensorMetric */
-
-static PyObject *tensor_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
-{
-	char *keywords[] = {(char[]){"ptr"}, (char[]){"index"}, (char[]){"size"}, NULL};
-	unsigned long long ptr;
-	Py_ssize_t index;
-	Py_ssize_t size = 1;
-	if (!PyArg_ParseTupleAndKeywords(args, kwargs, "Kn|n:TensorMetric", keywords, &ptr, &index,
-					 &size))
-		return NULL;
-	if (index < 0 || size < 1) {
-		PyErr_SetString(PyExc_ValueError, "TensorMetric: index or size out of range");
-		return NULL;
-	}
-	struct ext_tensor_metric *self = (struct ext_tensor_metric *)type->tp_alloc(type, 0);
-	if (!self)
-		return NULL;
-	self->ptr = ptr;
-	self->index = index;
-	self->size = size;
-	return (PyObject *)self;
-}
-
-static PyMemberDef tensor_members[] = {
-	{"ptr", T_ULONGLONG, offsetof(struct ext_tensor_metric, ptr), READONLY,
-	 "Address on the device."},
-	{"index", T_PYSSIZET, offsetof(struct ext_tensor_metric, index), READONLY,
-	 "Type of the value."},
-	{"size", T_PYSSIZET, offsetof(struct ext_tensor_metric, size), READONLY,
-	 "Number of elements."},
-	{NULL, 0, 0, 0, NULL},
-};
-
-static PyType_Slot tensor_slots[] = {
-	{Py_tp_new, (void *)tensor_new},
-	{Py_tp_members, tensor_members},
-	{0, NULL},
-};
-
-static PyType_Spec tensor_spec = {
-	.name = "triton_proton._libproton.TensorMetric",
-	.basicsize = sizeof(struct ext_tensor_metric),
-	.flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
-	.slots = tensor_slots,
-};
-
-int ext_metric_init(PyObject *module, struct ext_state *state)
-{
-	state->tensor = (PyTypeObject *)PyType_FromModuleAndSpec(module, &tensor_spec, NULL);
-	if (!state->tensor || PyModule_AddType(module, state->tensor) < 0)
-		return -1;
-	return 0;
 }

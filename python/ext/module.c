@@ -22,10 +22,10 @@ static PyMethodDef module_methods[] = {
 };
 
 static PyMethodDef *const methods_of_parts[] = {
-	ext_autograd_methods,          ext_torch_methods,      ext_context_methods,
-	ext_control_methods,           ext_device_methods,     ext_generated_methods,
-	ext_instrument_launch_methods, ext_instrument_methods, ext_launch_methods,
-	ext_session_methods,           ext_stack_methods,      ext_work_methods,
+	ext_autograd_methods,   ext_torch_methods,     ext_context_methods,
+	ext_control_methods,    ext_generated_methods, ext_instrument_launch_methods,
+	ext_instrument_methods, ext_launch_methods,    ext_session_methods,
+	ext_stack_methods,      ext_work_methods,
 };
 
 static const struct {
@@ -37,10 +37,6 @@ static const struct {
 	{"MEMORY", PROTON_SESSION_MEMORY},
 	{"RANKS", PROTON_SESSION_RANKS},
 	{"device_metric_max_bytes", PROTON_DEVICE_METRIC_MAX_BYTES},
-	{"metric_type_int64_index", EXT_INDEX_INT64},
-	{"metric_type_double_index", EXT_INDEX_DOUBLE},
-	{"metric_type_vector_int64_index", EXT_INDEX_INT64_VECTOR},
-	{"metric_type_vector_double_index", EXT_INDEX_DOUBLE_VECTOR},
 };
 
 static const struct {
@@ -95,9 +91,8 @@ static int module_exec(PyObject *module)
 	if (!state->error || PyModule_AddObjectRef(module, "ProtonError", state->error) < 0)
 		return -1;
 	if (add_parts(module) < 0 || ext_scope_init(module, state) < 0 ||
-	    ext_stack_init(module, state) < 0 || ext_metric_init(module, state) < 0 ||
-	    ext_launch_init(state) < 0 || ext_work_init(module) < 0 || ext_tasks_init() < 0 ||
-	    ext_control_init() < 0)
+	    ext_stack_init(module, state) < 0 || ext_launch_init(state) < 0 ||
+	    ext_work_init(module) < 0 || ext_tasks_init() < 0 || ext_control_init() < 0)
 		return -1;
 	return ext_context_init();
 }
@@ -109,7 +104,6 @@ static int module_traverse(PyObject *module, visitproc visit, void *arg)
 	Py_VISIT(state->scope);
 	Py_VISIT(state->timed);
 	Py_VISIT(state->threads);
-	Py_VISIT(state->tensor);
 	return ext_launch_traverse(state, visit, arg);
 }
 
@@ -120,7 +114,6 @@ static int module_clear(PyObject *module)
 	Py_CLEAR(state->scope);
 	Py_CLEAR(state->timed);
 	Py_CLEAR(state->threads);
-	Py_CLEAR(state->tensor);
 	Py_CLEAR(state->threads_key);
 	for (size_t i = 0; i < EXT_NAME_SLOTS; i++)
 		Py_CLEAR(state->names[i].name);

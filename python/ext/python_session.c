@@ -56,99 +56,73 @@ out:
 
 /* ------------------------------------------------------------------ activate, deactivate */
 
-static PyObject *activate_session(PyObject *module, int session)
-{
-	struct proton_error err;
-	int status;
-	EXT_UNLOCKED(status = proton_activate(session, &err));
-	return ext_none_or_raise(module, status, &err);
-}
-
 /* Rejects numbers that no session can have: negative ones mean "all" in libproton. */
-static bool parse_session(PyObject *args, const char *format, int *session, void *second,
-			  void *third)
+static bool is_number_of_session(int session)
 {
-	if (!PyArg_ParseTuple(args, format, session, second, third))
-		return false;
-	if (*session >= 0)
+	if (session >= 0)
 		return true;
 	PyErr_Format(PyExc_IndexError,
 		     "Session has not been initialized: %d; start() returns the number of a "
 		     "session",
-		     *session);
+		     session);
 	return false;
+}
+
+static bool parse_session(PyObject *args, const char *format, int *session, void *second,
+			  void *third)
+{
+	return PyArg_ParseTuple(args, format, session, second, third) &&
+	       is_number_of_session(*session);
+}
+
+/* None means all sessions. */
+static int read_session_or_all(PyObject *object, void *session_out)
+{
+	int *session = session_out;
+	*session = PROTON_ALL_SESSIONS;
+	return object == Py_None ||
+	       (PyArg_Parse(object, "i", session) && is_number_of_session(*session));
 }
 
 static PyObject *activate(PyObject *module, PyObject *args)
 {
-	int session;
-	if (!parse_session(args, "i:activate", &session, NULL, NULL))
-		return NULL;
-	return activate_session(module, session);
-}
-
-static PyObject *activate_all(PyObject *module, PyObject *unused)
-{
-	return activate_session(module, PROTON_ALL_SESSIONS);
-}
-
-static PyObject *deactivate_session(PyObject *module, int session, bool flush)
-{
 	struct proton_error err;
-	int status;
-	EXT_UNLOCKED(status = proton_deactivate(session, flush, &err));
-	ext_device_let_go();
+	int session, status;
+	if (!PyArg_ParseTuple(args, "O&:activate", read_session_or_all, &session))
+		return NULL;
+	EXT_UNLOCKED(status = proton_activate(session, &err));
 	return ext_none_or_raise(module, status, &err);
 }
 
 static PyObject *deactivate(PyObject *module, PyObject *args)
 {
-	int session;
-	int flush = 0;
-	if (!parse_session(args, "i|p:deactivate", &session, &flush, NULL))
+	struct proton_error err;
+	int session, status, flush = 0;
+	if (!PyArg_ParseTuple(args, "O&|p:deactivate", read_session_or_all, &session, &flush))
 		return NULL;
-	return deactivate_session(module, session, flush);
-}
-
-static PyObject *deactivate_all(PyObject *module, PyObject *args)
-{
-	int flush = 0;
-	if (!PyArg_ParseTuple(args, "|p:deactivate_all", &flush))
-		return NULL;
-	return deactivate_session(module, PROTON_ALL_SESSIONS, flush);
+	EXT_UNLOCKED(status = proton_deactivate(session, flush, &err));
+	ext_device_let_go();
+	return ext_none_or_raise(module, status, &err);
 }
 
 /* ------------------------------------------------------------------ finalize */
 
-static PyObject *finalize_session(PyObject *module, int session, PyObject *format)
+static PyObject *finalize(PyObject *module, PyObject *args)
 {
+	PyObject *number, *format = NULL;
 	const char *name;
 	struct proton_error err;
-	int status;
+	int status, session = PROTON_ALL_SESSIONS;
+	if (!PyArg_ParseTuple(args, "O|O:finalize", &number, &format) ||
+	    (number != Py_None && !PyArg_Parse(number, "i", &session)))
+		return NULL;
+	if (number != Py_None && session < 0)
+		Py_RETURN_NONE; /* an unknown session is not an error here */
 	if (!text_or_null(format, "output_format", &name))
 		return NULL;
 	EXT_UNLOCKED(status = proton_finalize(session, name, &err));
 	ext_device_let_go();
 	return ext_none_or_raise(module, status, &err);
-}
-
-static PyObject *finalize(PyObject *module, PyObject *args)
-{
-	int session;
-	PyObject *format = NULL;
-	if (!PyArg_ParseTuple(args, "i|O:finalize", &session, &format))
-		return NULL;
-	if (session < 0)
-		Py_RETURN_NONE; /* an unknown session is not an error here */
-	return finalize_session(module, session, format);
-}
-
-static PyObject *finalize_all(PyObject *module, PyObject *args)
-{
-	PyObject *format = NULL;
-	if (!PyArg_ParseTuple(args, "|O:finalize_all", &format))
-		return NULL;
-	return finalize_session(module, PROTON_ALL_SESSIONS, format);
 }
 
 static PyObject *finalize_owned(PyObject *module, PyObject *args)
@@ -252,19 +226,6 @@ static PyObject *session_path(PyObject *module, PyObject *args)
 	if (!length || length >= sizeof(path))
 		Py_RETURN_NONE;
 	return PyUnicode_DecodeFSDefault(path);
-}
-
-static PyObject *select_profiler(PyObject *module, PyObject *args)
-{
-	const char *target;
-	if (!PyArg_ParseTuple(args, "s:select_profiler_from_triton_backend", &target))
-		return NULL;
-	if (strcmp(target, "cuda") == 0)
-		return PyUnicode_FromString("cupti");
-	if (strcmp(target, "hip") == 0)
-		return PyUnicode_FromString("rocprofiler");
-	return PyErr_Format(PyExc_ValueError, "No profiler registered for triton backend %s",
-			    target);
 }
 
 static PyObject *get_context_depth(PyObject *module, PyObject *args)
@@ -426,12 +387,9 @@ PyMethodDef ext_session_methods[] = {
 	 "start(path, context=None, data=None, profiler=None, mode=None, flags=0, format=None)\n"
 	 "--\n\n"
 	 "Start a session and return its number. `path` is str or bytes."},
-	{"activate", activate, METH_VARARGS, "activate(session)"},
-	{"activate_all", activate_all, METH_NOARGS, "activate_all()"},
+	{"activate", activate, METH_VARARGS, "activate(session); None: all of them"},
 	{"deactivate", deactivate, METH_VARARGS, "deactivate(session, flushing=False)"},
-	{"deactivate_all", deactivate_all, METH_VARARGS, "deactivate_all(flushing=False)"},
 	{"finalize", finalize, METH_VARARGS, "finalize(session, output_format='')"},
-	{"finalize_all", finalize_all, METH_VARARGS, "finalize_all(output_format='')"},
 	{"nvtx_enable", nvtx_enable, METH_O,
 	 "nvtx_enable(enable): whether NVTX ranges become scopes, from the next range on."},
 	{"kernel_cache_add", kernel_cache_add, METH_O,
@@ -474,8 +432,6 @@ PyMethodDef ext_session_methods[] = {
 	 "session."},
 	{"session_backend", session_backend, METH_VARARGS,
 	 "session_backend(session): the name of its backend; None: there is no such session."},
-	{"select_profiler_from_triton_backend", select_profiler, METH_VARARGS,
-	 "The backend for a Triton target, 'cuda' or 'hip'."},
 	{"get_context_depth", get_context_depth, METH_VARARGS, "get_context_depth(session)"},
 	{"last_summary", last_summary, METH_NOARGS, "One line about the last finalized session."},
 	{"statistics", statistics, METH_VARARGS,

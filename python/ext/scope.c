@@ -114,11 +114,6 @@ static PyObject *scope_make(PyTypeObject *type, struct ext_state *state, bool is
 	return (PyObject *)self;
 }
 
-static bool type_is_timed(PyTypeObject *type, struct ext_state *state)
-{
-	return type == state->timed || PyType_IsSubtype(type, state->timed);
-}
-
 static bool parse(PyObject *args, PyObject *kwargs, PyObject **name_out, PyObject **metrics_out)
 {
 	char *keywords[] = {(char[]){"name"}, (char[]){"metrics"}, NULL};
@@ -152,7 +147,7 @@ static int scope_init(PyObject *object, PyObject *args, PyObject *kwargs)
 static PyObject *scope_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
 	struct ext_state *state = ext_state_of_type(type);
-	bool is_timed = type_is_timed(type, state);
+	bool is_timed = PyType_IsSubtype(type, state->timed);
 	PyObject *name;
 	PyObject *metrics;
 	PyObject *made = parse(args, kwargs, &name, &metrics)
@@ -162,11 +157,6 @@ static PyObject *scope_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 		return made;
 	PyErr_Clear();
 	return scope_make(type, state, is_timed, state->launch.names[EXT_EMPTY], NULL);
-}
-
-static bool callable_has_group(PyTypeObject *type)
-{
-	return type == ext_state_of_type(type)->scope;
 }
 
 /* scope(name, metrics, group=...): a collective, see _collectives.py. */
@@ -186,6 +176,7 @@ static PyObject *scope_vectorcall(PyObject *callable, PyObject *const *args, siz
 				  PyObject *kwnames)
 {
 	PyTypeObject *type = (PyTypeObject *)callable;
+	struct ext_state *state = ext_state_of_type(type);
 	Py_ssize_t arg_count = PyVectorcall_NARGS(flagged_count);
 	Py_ssize_t keyword_count = kwnames ? PyTuple_GET_SIZE(kwnames) : 0;
 	PyObject *name = NULL;
@@ -207,7 +198,7 @@ static PyObject *scope_vectorcall(PyObject *callable, PyObject *const *args, siz
 			metrics = value;
 		} else if (!name && PyUnicode_CompareWithASCIIString(keyword, "name") == 0) {
 			name = value;
-		} else if (!group && callable_has_group(type) &&
+		} else if (!group && type == state->scope &&
 			   PyUnicode_CompareWithASCIIString(keyword, "group") == 0) {
 			group = value;
 		} else {
@@ -220,7 +211,6 @@ static PyObject *scope_vectorcall(PyObject *callable, PyObject *const *args, siz
 		PyErr_Format(PyExc_TypeError, "%s needs a name", type->tp_name);
 		return NULL;
 	}
-	struct ext_state *state = ext_state_of_type(type);
 	if (group && group != Py_None)
 		return grouped(name, metrics, group);
 	return scope_make(type, state, type == state->timed, name, metrics);

@@ -319,7 +319,7 @@ static PyObject *add_metrics(PyObject *module, PyObject *args)
 	unsigned long long id;
 	PyObject *metrics;
 	PyObject *tensors = NULL;
-	if (!PyArg_ParseTuple(args, "KO!|O!:add_metrics", &id, &PyDict_Type, &metrics, &PyDict_Type,
+	if (!PyArg_ParseTuple(args, "KO!|O!:add_metrics", &id, &PyDict_Type, &metrics, &PyList_Type,
 			      &tensors))
 		return NULL;
 	struct thread_scopes *self = thread_scopes_get(state);
@@ -334,8 +334,10 @@ static PyObject *add_metrics(PyObject *module, PyObject *args)
 	}
 	uint64_t token = is_op ? 0 : self->scopes[index].token;
 	struct proton_context where = is_op ? self->op_context : proton_scope_context(token);
-	if ((is_op || token != 0) && (ext_metrics_add(state, where, metrics) < 0 ||
-				      ext_device_add_tensors(state, where, tensors) < 0))
+	if ((is_op || token != 0) && ext_metrics_add(state, where, metrics) < 0)
+		return NULL;
+	if (tensors && !proton_context_is_empty(where) &&
+	    ext_device_add(state, where, tensors, NULL) < 0)
 		return NULL;
 	Py_RETURN_NONE;
 }
@@ -391,8 +393,8 @@ PyMethodDef ext_stack_methods[] = {
 	 "enter_op(id, name): kernels launched carry the name."},
 	{"exit_op", exit_op, METH_VARARGS, "exit_op(id, name)"},
 	{"add_metrics", add_metrics, METH_VARARGS,
-	 "add_metrics(id, metrics, tensor_metrics={})\n--\n\n"
-	 "Add metrics to a scope or op that is open on this thread."},
+	 "add_metrics(id, metrics, tensors=[])\n--\n\n"
+	 "Add metrics to a scope or op that is open on this thread; tensors as of split_metrics()."},
 	{"enter_state", enter_state, METH_O, "enter_state(name)"},
 	{"exit_state", exit_state, METH_NOARGS, "exit_state()"},
 	{"kernel_begin", kernel_begin, METH_O, "kernel_begin(name): a kernel runs on this CPU."},

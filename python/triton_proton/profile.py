@@ -251,10 +251,7 @@ def activate(session: Optional[int] = None, *, session_id: Optional[int] = None)
     """
     session = _chosen(session, session_id, "activated/deactivated")
     _command.pause(False)
-    if session is None:
-        _libproton.activate_all()
-    else:
-        _libproton.activate(session)
+    _libproton.activate(session)
     HookManager.activate(session)
 
 
@@ -268,10 +265,7 @@ def deactivate(
     """
     session = _chosen(session, session_id, "activated/deactivated")
     _command.pause(True)
-    if session is None:
-        _libproton.deactivate_all(flushing)
-    else:
-        _libproton.deactivate(session, flushing)
+    _libproton.deactivate(session, flushing)
     HookManager.deactivate(session)
 
 
@@ -295,10 +289,7 @@ def finalize(
     if flags.command_line:
         return
     try:
-        if session is None:
-            _libproton.finalize_all(output_format)
-        else:
-            _libproton.finalize(session, output_format)
+        _libproton.finalize(session, output_format)
     except ValueError:
         raise  # unknown format; every session stays live
     except BaseException:
