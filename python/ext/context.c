@@ -217,24 +217,17 @@ static struct thread_path *thread_path_get(void)
 	return path;
 }
 
-static uint32_t near_slot(const struct thread_path *path, uint32_t parent, PyCodeObject *code,
-			  frame_place place)
-{
-	uint64_t hash = (uintptr_t)code * 0x9e3779b97f4a7c15u;
-	hash ^= parent * 0xff51afd7ed558ccdu;
-	hash ^= (uint64_t)place * 0xc2b2ae3d27d4eb4fu;
-	hash ^= hash >> 29;
-	hash *= 0xbf58476d1ce4e5b9u;
-	return (uint32_t)(hash >> 32) & (path->near_capacity - 1);
-}
-
 /* The entry, or the empty one at its position. Needs a table. */
 static struct near_entry *near_find(const struct thread_path *path, uint32_t parent,
 				    const struct frame_visit *visit)
 {
-	uint32_t slot = near_slot(path, parent, visit->code, visit->place);
-	for (;; slot = (slot + 1) & (path->near_capacity - 1)) {
-		struct near_entry *entry = &path->near[slot];
+	uint64_t hash = (uintptr_t)visit->code * 0x9e3779b97f4a7c15u;
+	hash ^= parent * 0xff51afd7ed558ccdu;
+	hash ^= (uint64_t)visit->place * 0xc2b2ae3d27d4eb4fu;
+	hash ^= hash >> 29;
+	hash *= 0xbf58476d1ce4e5b9u;
+	for (uint32_t slot = (uint32_t)(hash >> 32);; slot++) {
+		struct near_entry *entry = &path->near[slot & (path->near_capacity - 1)];
 		if (!entry->code || (entry->code == visit->code && entry->place == visit->place &&
 				     entry->parent == parent))
 			return entry;

@@ -8,7 +8,7 @@
  * All state belongs to the module (struct ext_state) or to objects, with these exceptions: the
  * tables of context.c, which contain no Python objects because libproton calls them without an
  * argument; the count of modules, which rejects a second interpreter; the list of tensors released
- * by libproton (device.c). All code runs with the GIL unless a comment says otherwise.
+ * by libproton (metric.c). All code runs with the GIL unless a comment says otherwise.
  *
  * In free-threaded builds of Python "with the GIL" means that the thread is attached, and does not
  * exclude other threads. State that the GIL guards in other builds has a mutex (ext_lock), an
@@ -235,16 +235,14 @@ int ext_metrics_add(struct ext_state *state, struct proton_context where, PyObje
 int ext_metrics_add_launch(struct ext_state *state, struct proton_context where, PyObject *launch,
 			   bool *is_plain_out);
 
-/* ------------------------------------------------------------------ tensors (device.c) */
-
 /*
  * Adds tuples as of split_metrics(). `rest` gets the tensors to wait for; NULL: they are an error.
  * 0, or -1.
  */
-int ext_device_add(struct ext_state *state, struct proton_context where, PyObject *tuples,
-		   PyObject *rest);
+int ext_metrics_add_tuples(struct ext_state *state, struct proton_context where, PyObject *tuples,
+			   PyObject *rest);
 /* Drops the references to tensors that have been read. */
-void ext_device_let_go(void);
+void ext_metrics_let_go(void);
 
 /* ------------------------------------------------------------------ tasks (tasks.c) */
 
@@ -281,7 +279,6 @@ int ext_scope_init(PyObject *module, struct ext_state *state);
 int ext_stack_init(PyObject *module, struct ext_state *state);
 int ext_launch_init(struct ext_state *state);
 int ext_work_init(PyObject *module);
-int ext_control_init(void);
 int ext_tasks_init(void);
 void ext_tasks_fini(void);
 int ext_context_init(void);

@@ -102,6 +102,7 @@ static struct slice list_after(struct slice comment, const char *label)
 /* A text of limited size; the rest is left out. */
 struct text {
 	size_t length;
+	bool is_full; /* as a list of names */
 	char at[TEXT_BYTES];
 };
 
@@ -115,7 +116,7 @@ static bool text_add(struct text *text, struct slice more)
 }
 
 /* Adds an item to a list of names; once, and not above the limit. */
-static void list_add(struct text *list, struct slice item, bool *is_full)
+static void list_add(struct text *list, struct slice item)
 {
 	struct slice rest = {list->at, list->length};
 	while (rest.length > 0) {
@@ -123,14 +124,14 @@ static void list_add(struct text *list, struct slice item, bool *is_full)
 		if (slices_equal(slice_trim(known), item))
 			return;
 	}
-	if (*is_full || item.length == 0)
+	if (list->is_full || item.length == 0)
 		return;
-	*is_full = list->length + item.length + 2 > NAMES_BYTES && list->length > 0;
+	list->is_full = list->length + item.length + 2 > NAMES_BYTES && list->length > 0;
 	if (item.length > NAMES_BYTES)
 		item.length = NAMES_BYTES;
 	if (list->length > 0)
 		text_add(list, slice_of(", "));
-	text_add(list, *is_full ? slice_of("...") : item);
+	text_add(list, list->is_full ? slice_of("...") : item);
 }
 
 /* Without the coding of _compiled.py. */
@@ -246,10 +247,9 @@ static void read_sources(struct slice list, bool is_operator, struct generated *
 			 struct text *names, struct text *inside)
 {
 	struct slice common = {0}, rest = list;
-	bool is_full = false, has_more = false;
 	while (rest.length > 0) {
 		struct source source = take_source(&rest);
-		list_add(names, source.name, &is_full);
+		list_add(names, source.name);
 		add_line(&source, out); /* that of the last one remains */
 		if (source.modules.length > 0)
 			common = common.at && !is_operator ? common_modules(common, source.modules)
@@ -262,7 +262,7 @@ static void read_sources(struct slice list, bool is_operator, struct generated *
 		if (source.modules.length <= common.length)
 			continue;
 		name_modules(source.modules, common.length + (common.length > 0), &name);
-		list_add(inside, (struct slice){name.at, name.length}, &has_more);
+		list_add(inside, (struct slice){name.at, name.length});
 	}
 }
 
@@ -297,7 +297,6 @@ bool generated_read(const char *file, uint32_t line, struct generated *out)
 	struct slice comment = start ? find_comment(text, start) : (struct slice){0};
 	struct slice rest = list_after(comment, "Original ATen: [");
 	struct text names = {0}, inside = {0}, operators = {0};
-	bool is_full = false;
 	*out = (struct generated){0};
 	if (comment.at) {
 		struct slice call = slice_between(start, text + size);
@@ -306,7 +305,7 @@ bool generated_read(const char *file, uint32_t line, struct generated *out)
 		read_sources(list_after(comment, "Source Nodes: ["), is_operator, out, &names,
 			     &inside);
 		while (rest.length > 0)
-			list_add(&operators, slice_trim(slice_take_until(&rest, ',')), &is_full);
+			list_add(&operators, slice_trim(slice_take_until(&rest, ',')));
 		out->operators = list_frame("<", &names, &operators);
 		out->inside = list_frame("<in ", &inside, &(struct text){0});
 		if (!memmem(text, size, "{@", 2))

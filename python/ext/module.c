@@ -92,7 +92,7 @@ static int module_exec(PyObject *module)
 		return -1;
 	if (add_parts(module) < 0 || ext_scope_init(module, state) < 0 ||
 	    ext_stack_init(module, state) < 0 || ext_launch_init(state) < 0 ||
-	    ext_work_init(module) < 0 || ext_tasks_init() < 0 || ext_control_init() < 0)
+	    ext_work_init(module) < 0 || ext_tasks_init() < 0)
 		return -1;
 	return ext_context_init();
 }

@@ -175,32 +175,19 @@ static bool covers(void)
 
 static const struct proton_holder holder = {begin, end, covers};
 
-/* A thread that takes the GIL after the interpreter's end never returns. */
-EXT_PROCEDURE(forget_holder, EXT_UNLOCKED(proton_holder_set(NULL)))
-
-int ext_control_init(void)
-{
-	static PyMethodDef method = {"forget_holder", forget_holder, METH_NOARGS, NULL};
-	PyObject *function = PyCFunction_New(&method, NULL);
-	PyObject *result = function ? ext_call("atexit", "register", function, NULL) : NULL;
-	Py_XDECREF(function);
-	if (!result)
-		return -1;
-	Py_DECREF(result);
-	proton_holder_set(&holder);
-	return 0;
-}
-
-#else
-
-int ext_control_init(void)
-{
-	return 0;
-}
-
 #endif
 
+static PyObject *hold_threads(PyObject *module, PyObject *wanted)
+{
+#ifndef Py_GIL_DISABLED
+	EXT_UNLOCKED(proton_holder_set(wanted == Py_True ? &holder : NULL));
+#endif
+	Py_RETURN_NONE;
+}
+
 PyMethodDef ext_control_methods[] = {
+	{"hold_threads", hold_threads, METH_O,
+	 "hold_threads(wanted): whether libproton may hold the threads of Python."},
 	{"listen", listen_for_commands, METH_VARARGS,
 	 "listen(name, context, data, backend, mode, flags, format, start, finalize): take "
 	 "commands of proton ctl."},

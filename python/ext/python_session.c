@@ -101,7 +101,7 @@ static PyObject *deactivate(PyObject *module, PyObject *args)
 	if (!PyArg_ParseTuple(args, "O&|p:deactivate", read_session_or_all, &session, &flush))
 		return NULL;
 	EXT_UNLOCKED(status = proton_deactivate(session, flush, &err));
-	ext_device_let_go();
+	ext_metrics_let_go();
 	return ext_none_or_raise(module, status, &err);
 }
 
@@ -121,7 +121,7 @@ static PyObject *finalize(PyObject *module, PyObject *args)
 	if (!text_or_null(format, "output_format", &name))
 		return NULL;
 	EXT_UNLOCKED(status = proton_finalize(session, name, &err));
-	ext_device_let_go();
+	ext_metrics_let_go();
 	return ext_none_or_raise(module, status, &err);
 }
 
@@ -270,40 +270,22 @@ static PyObject *statistics(PyObject *module, PyObject *args)
 
 /* ------------------------------------------------------------------ data */
 
-/* The bytes of one phase in `format`; release with proton_free(). */
-static bool data_get(PyObject *module, PyObject *args, const char *parse, const char *format,
-		     char **bytes_out, size_t *length_out)
-{
-	int session;
-	unsigned int phase = 0;
-	struct proton_error err;
-	int status;
-	if (!parse_session(args, parse, &session, &phase, NULL))
-		return false;
-	EXT_UNLOCKED(status = proton_data_get(session, phase, format, bytes_out, length_out, &err));
-	if (status == PROTON_OK)
-		return true;
-	ext_raise(ext_state_of(module), status, &err);
-	return false;
-}
-
 static PyObject *get_data(PyObject *module, PyObject *args)
 {
+	struct {
+		unsigned int phase;
+		const char *format;
+	} what;
+	struct proton_error err;
 	char *bytes;
 	size_t length;
-	if (!data_get(module, args, "i|I:get_data", "hatchet", &bytes, &length))
+	int session, status;
+	if (!parse_session(args, "iIs:get_data", &session, &what.phase, &what.format))
 		return NULL;
-	PyObject *text = PyUnicode_DecodeUTF8(bytes, (Py_ssize_t)length, "replace");
-	proton_free(bytes);
-	return text;
-}
-
-static PyObject *get_data_msgpack(PyObject *module, PyObject *args)
-{
-	char *bytes;
-	size_t length;
-	if (!data_get(module, args, "i|I:get_data_msgpack", "hatchet_msgpack", &bytes, &length))
-		return NULL;
+	EXT_UNLOCKED(
+		status = proton_data_get(session, what.phase, what.format, &bytes, &length, &err));
+	if (status != PROTON_OK)
+		return ext_raise(ext_state_of(module), status, &err);
 	PyObject *data = PyBytes_FromStringAndSize(bytes, (Py_ssize_t)length);
 	proton_free(bytes);
 	return data;
@@ -437,8 +419,7 @@ PyMethodDef ext_session_methods[] = {
 	{"statistics", statistics, METH_VARARGS,
 	 "statistics(session)\n--\n\n"
 	 "Counters of recorded and lost data: a list of (name, value, is_loss)."},
-	{"get_data", get_data, METH_VARARGS, "get_data(session, phase=0): hatchet JSON"},
-	{"get_data_msgpack", get_data_msgpack, METH_VARARGS, "get_data_msgpack(session, phase=0)"},
+	{"get_data", get_data, METH_VARARGS, "get_data(session, phase, format): bytes of a file"},
 	{"clear_data", clear_data, METH_VARARGS, "clear_data(session, phase=0, up_to=False)"},
 	{"advance_data_phase", advance_data_phase, METH_VARARGS, "advance_data_phase(session)"},
 	{"is_data_phase_complete", is_data_phase_complete, METH_VARARGS,

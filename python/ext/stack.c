@@ -337,7 +337,7 @@ static PyObject *add_metrics(PyObject *module, PyObject *args)
 	if ((is_op || token != 0) && ext_metrics_add(state, where, metrics) < 0)
 		return NULL;
 	if (tensors && !proton_context_is_empty(where) &&
-	    ext_device_add(state, where, tensors, NULL) < 0)
+	    ext_metrics_add_tuples(state, where, tensors, NULL) < 0)
 		return NULL;
 	Py_RETURN_NONE;
 }
@@ -394,7 +394,8 @@ PyMethodDef ext_stack_methods[] = {
 	{"exit_op", exit_op, METH_VARARGS, "exit_op(id, name)"},
 	{"add_metrics", add_metrics, METH_VARARGS,
 	 "add_metrics(id, metrics, tensors=[])\n--\n\n"
-	 "Add metrics to a scope or op that is open on this thread; tensors as of split_metrics()."},
+	 "Add metrics to a scope or op that is open on this thread. `tensors` are tuples of "
+	 "split_metrics()."},
 	{"enter_state", enter_state, METH_O, "enter_state(name)"},
 	{"exit_state", exit_state, METH_NOARGS, "exit_state()"},
 	{"kernel_begin", kernel_begin, METH_O, "kernel_begin(name): a kernel runs on this CPU."},

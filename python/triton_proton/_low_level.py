@@ -30,6 +30,16 @@ deactivate_all = functools.partial(_libproton.deactivate, None)
 finalize_all = functools.partial(_libproton.finalize, None)
 
 
+def get_data(session: int, phase: int = 0) -> str:
+    """The profile of one phase as hatchet JSON."""
+    return _libproton.get_data(session, phase, "hatchet").decode("utf-8", "replace")
+
+
+def get_data_msgpack(session: int, phase: int = 0) -> bytes:
+    """The profile of one phase as hatchet_msgpack."""
+    return _libproton.get_data(session, phase, "hatchet_msgpack")
+
+
 def select_profiler_from_triton_backend(target: str) -> str:
     """The backend for a Triton target, 'cuda' or 'hip'."""
     backends = {"cuda": "cupti", "hip": "rocprofiler"}

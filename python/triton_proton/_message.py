@@ -24,6 +24,11 @@ def printable(text: str) -> str:
     return _OBEYED.sub(escape, text)
 
 
+def shown(text: str) -> str:
+    """`text` with escapes as in Python, if it has characters that are not printable."""
+    return text if text.isprintable() else repr(text)[1:-1]
+
+
 def print_line(text: str) -> None:
     """Print a line on standard error, if there is one."""
     if sys.stderr is None:
