@@ -13,8 +13,7 @@ from types import ModuleType
 from typing import Any
 
 from . import _libproton
-from ._followers import Sessions
-from ._imports import when_imported
+from ._imports import Sessions, when_imported
 from ._message import warn
 
 # Called when this module has been executed, which `import torch` does near its end.

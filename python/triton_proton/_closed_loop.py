@@ -147,23 +147,18 @@ _loops: "weakref.WeakSet[_Loop]" = weakref.WeakSet()
 away: "weakref.WeakSet[_Loop]" = weakref.WeakSet()  # loops of which the plain kernel is next
 
 
-def noting_origins(inner: Callable[..., Any]) -> Callable[..., Any]:
+def note_origin(inner: Callable[..., Any], *args: Any, **named: Any) -> Any:
     """JITFunction._do_compile, with the results remembered."""
-    names = list(inspect.signature(inner).parameters)
-
-    def _do_compile(*args: Any, **named: Any) -> Any:
-        kernel = inner(*args, **named)
-        given = {**dict(zip(names, args)), **named}
-        # Not the future of a kernel that another thread compiles: it has no attributes yet.
-        if "metadata_group" in getattr(kernel, "__dict__", ()):
-            kernel.proton_origin = _Origin(
-                args[0], given.get("key"), given.get("device"), given.get("options")
-            )
-            with _lock:
-                _kernels.add(kernel)
-        return kernel
-
-    return _do_compile
+    kernel = inner(*args, **named)
+    given = {**dict(zip(inspect.signature(inner).parameters, args)), **named}
+    # Not the future of a kernel that another thread compiles: it has no attributes yet.
+    if "metadata_group" in getattr(kernel, "__dict__", ()):
+        kernel.proton_origin = _Origin(
+            args[0], given.get("key"), given.get("device"), given.get("options")
+        )
+        with _lock:
+            _kernels.add(kernel)
+    return kernel
 
 
 def serve(function: int) -> None:

@@ -11,18 +11,16 @@ extension reads them with the operators (python/ext/generated.c). Only comments 
 
 from __future__ import annotations
 
-import functools
 import os
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import ModuleType
 from typing import Any, Optional
 from urllib.parse import quote
 
 from . import _libproton
-from ._followers import Replacements
-from ._imports import when_imported
+from ._imports import Replacements, when_imported
 from ._message import warn
 from .flags import is_disabled
 
@@ -87,24 +85,22 @@ def report() -> None:
         )
 
 
+def _with_names(passes: Callable[..., Any], graph: Any, *arguments: Any, **named: Any) -> Any:
+    result = passes(graph, *arguments, **named)
+    try:
+        _annotate(graph.graph)
+    except Exception as error:  # the program's compilation continues
+        _warn_unknown(f"{type(error).__name__}: {error}")
+    return result
+
+
 def _watch(module: ModuleType) -> None:
-    passes = getattr(module, _NAME, None)
     if _replaced:
         return
-    if not callable(passes):
+    if callable(getattr(module, _NAME, None)):
+        _replaced.wrap(module, _NAME, _with_names)
+    else:
         _warn_unknown(f"no {_NAME}")
-        return
-
-    @functools.wraps(passes)
-    def with_names(graph: Any, *arguments: Any, **named: Any) -> Any:
-        result = passes(graph, *arguments, **named)
-        try:
-            _annotate(graph.graph)
-        except Exception as error:  # the program's compilation continues
-            _warn_unknown(f"{type(error).__name__}: {error}")
-        return result
-
-    _replaced.put(module, _NAME, with_names)
 
 
 def _warn_unknown(why: str) -> None:

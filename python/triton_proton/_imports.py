@@ -1,4 +1,4 @@
-"""Import callbacks: run a function when a module is imported, now or later.
+"""Changes to other packages: from their import on, until the sessions that need them have ended.
 
 Profiling often starts before the script imports Triton, and an import of Triton by this package
 would take a second or more. Changes to Triton's modules are therefore deferred with these
@@ -7,6 +7,7 @@ callbacks.
 
 from __future__ import annotations
 
+import functools
 import importlib.abc
 import importlib.machinery
 import importlib.util
@@ -22,8 +23,6 @@ _waiting: dict[str, dict[_Callback, None]] = {}
 # under another name, such as tokenspeed_triton.
 _everywhere: dict[str, dict[_Callback, None]] = {}
 _tritons = ["triton"]  # and other names, once seen
-
-
 _searching: set[tuple[int, str]] = set()  # threads, and the names that they look for
 
 
@@ -49,7 +48,11 @@ class _Watcher(importlib.abc.MetaPathFinder):
 
         def exec_module(module: ModuleType) -> None:
             execute(module)
-            _arrived(fullname, module)
+            if _everywhere and _may_be_knobs(fullname):
+                _look_at(fullname, module)
+            for callback in _waiting.pop(fullname, ()):
+                callback(module)
+            _stop_watching()
 
         try:
             spec.loader.exec_module = exec_module  # type: ignore[method-assign]
@@ -59,14 +62,6 @@ class _Watcher(importlib.abc.MetaPathFinder):
 
 
 _watcher = _Watcher()
-
-
-def _arrived(name: str, module: ModuleType) -> None:
-    if _everywhere and _may_be_knobs(name):
-        _look_at(name, module)
-    for callback in _waiting.pop(name, ()):
-        callback(module)
-    _stop_watching()
 
 
 def _stop_watching() -> None:
@@ -148,3 +143,67 @@ def forget(name: str, callback: _Callback) -> None:
 
 def _is_loading(module: ModuleType) -> bool:
     return bool(getattr(getattr(module, "__spec__", None), "_initializing", False))
+
+
+# ---------------------------------------------------------------------- sessions
+
+_parts: list[Sessions] = []
+
+
+class Sessions(set[int]):
+    """The live sessions that a part of the package works for; `stop` is called after the last."""
+
+    def __init__(self, stop: Callable[[], Any]) -> None:
+        self.stop = stop
+        _parts.append(self)
+
+
+def end_session(session: Optional[int] = None) -> None:
+    """`session`, or every session, has ended."""
+    for part in _parts:
+        if session is None:
+            part.clear()
+        else:
+            part.discard(session)
+        if not part:
+            part.stop()
+
+
+class Replacements:
+    """Attributes of other packages' objects in place of the original ones."""
+
+    def __init__(self) -> None:
+        self._made: list[tuple[Any, str, Any, Any]] = []
+        self._watched: list[tuple[str, Callable[[ModuleType], None]]] = []
+
+    def __bool__(self) -> bool:
+        return bool(self._made)
+
+    def watch(self, name: str, change: Callable[[ModuleType], None]) -> None:
+        """when_triton_has(), until `restore`."""
+        self._watched.append((name, change))
+        when_triton_has(name, change)
+
+    def put(self, owner: Any, name: str, ours: Callable[..., Any]) -> None:
+        self._made.append((owner, name, getattr(owner, name), ours))
+        setattr(owner, name, ours)
+
+    def wrap(self, owner: Any, name: str, around: Callable[..., Any]) -> None:
+        """Calls go to `around`, with the original function and the arguments."""
+        inner = getattr(owner, name)
+
+        @functools.wraps(inner)
+        def ours(*args: Any, **named: Any) -> Any:
+            return around(inner, *args, **named)
+
+        self.put(owner, name, ours)
+
+    def restore(self) -> None:
+        """Undo the rest. Code that wrapped a replacement may keep it: that attribute stays."""
+        for watched in self._watched:
+            forget_triton(*watched)
+        for owner, name, original, ours in self._made:
+            if getattr(owner, name, None) is ours:
+                setattr(owner, name, original)
+        self._watched.clear()
+        self._made.clear()

@@ -10,12 +10,11 @@ registers Kineto too when torch.profiler starts, or says that this SDK is too ol
 
 from __future__ import annotations
 
-import functools
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
-from ._followers import Replacements, Sessions
-from ._imports import when_imported
+from ._imports import Replacements, Sessions, when_imported
 from ._libproton import leave_vendor, prepare
 from ._message import warn
 
@@ -41,25 +40,22 @@ def follow_rocm() -> None:
     when_imported(_MODULE, _watch)
 
 
+def _watched(inner: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
+    activities = arguments[1] if len(arguments) > 1 else named.get("activities", ())
+    wants_gpus = any(getattr(activity, "name", "") == "CUDA" for activity in activities)
+    if _has_rocm and wants_gpus:
+        prepare()
+    if not _sessions:
+        leave_vendor()  # CUPTI may have stayed attached after a session
+    elif wants_gpus:
+        warn(
+            "torch.profiler starts while Proton uses CUPTI, which serves one of them: "
+            "torch.profiler may have no GPU events, or Proton no kernels; end Proton's sessions "
+            "before torch.profiler starts"
+        )
+    return inner(*arguments, **named)
+
+
 def _watch(module: ModuleType) -> None:
-    inner = getattr(module, _NAME, None)
-    if inner is None or _replaced:
-        return
-
-    @functools.wraps(inner)
-    def watched(*arguments: Any, **named: Any) -> Any:
-        activities = arguments[1] if len(arguments) > 1 else named.get("activities", ())
-        wants_gpus = any(getattr(activity, "name", "") == "CUDA" for activity in activities)
-        if _has_rocm and wants_gpus:
-            prepare()
-        if not _sessions:
-            leave_vendor()  # CUPTI may have stayed attached after a session
-        elif wants_gpus:
-            warn(
-                "torch.profiler starts while Proton uses CUPTI, which serves one of them: "
-                "torch.profiler may have no GPU events, or Proton no kernels; end Proton's "
-                "sessions before torch.profiler starts"
-            )
-        return inner(*arguments, **named)
-
-    _replaced.put(module, _NAME, watched)
+    if hasattr(module, _NAME) and not _replaced:
+        _replaced.wrap(module, _NAME, _watched)

@@ -10,8 +10,7 @@ from typing import Any, Optional, TypeVar
 
 from . import _compiled
 from ._compiled import WRAPPED
-from ._followers import Sessions
-from ._imports import forget, when_imported
+from ._imports import Sessions, forget, when_imported
 from ._libproton import name_module, scope
 
 _Model = TypeVar("_Model")

@@ -6,8 +6,7 @@ import functools
 from types import ModuleType
 from typing import Any
 
-from ._followers import Replacements
-from ._imports import when_imported
+from ._imports import Replacements, when_imported
 from ._libproton import note_step
 
 

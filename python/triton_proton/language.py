@@ -62,12 +62,6 @@ def _name_of(value: Any) -> str:
     return value
 
 
-def _marker(kind: str, name: str) -> str:
-    """The marker text described in src/intra/marker.h."""
-    encoded = quote(name.encode("utf-8", "surrogateescape"), safe=":@/")
-    return f"// proton.{kind} {encoded.replace('~', '%7E')}"
-
-
 def _mark(kind: str, name: Any, semantic: Any) -> None:
     if semantic is None or not flags.instrumentation_on:
         return
@@ -80,8 +74,10 @@ def _mark(kind: str, name: Any, semantic: Any) -> None:
         )
     options = getattr(semantic.builder, "options", None)
     is_amd = getattr(options, "backend_name", "") == "hip"
+    # A marker as in src/intra/marker.h.
+    encoded = quote(_name_of(name).encode("utf-8", "surrogateescape"), safe=":@/")
     tl.inline_asm_elementwise(
-        _marker(kind, _name_of(name)),
+        f"// proton.{kind} {encoded.replace('~', '%7E')}",
         "=v" if is_amd else "=r",
         [],
         dtype=tl.int32,

@@ -117,11 +117,6 @@ def current_stream(device: Any = None) -> int:
     return cuda.current_stream(device).cuda_stream if cuda else 0
 
 
-def _is_capturing() -> bool:
-    cuda = _initialized_cuda()
-    return bool(cuda) and cuda.is_current_stream_capturing()
-
-
 def _is_on_device(value: Any) -> bool:
     return getattr(value, "is_cuda", False) is True and hasattr(value, "data_ptr")
 
@@ -134,7 +129,8 @@ def _on_device(name: str, tensor: Any) -> Optional[tuple[int, int, Any]]:
         element = _element_of(tensor.dtype)
     count = tensor.numel()
     if count * tensor.element_size() > _libproton.device_metric_max_bytes:
-        if _is_capturing():
+        cuda = _initialized_cuda()
+        if cuda and cuda.is_current_stream_capturing():
             raise ValueError(
                 f"metric {name!r}: a tensor of more than {_libproton.device_metric_max_bytes} "
                 "bytes cannot be a metric in a CUDA graph"

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Optional, Union
 
 from . import _autograd, _command, _compiled, _interpreter, _kineto, _libproton, _modules, _replays
-from ._followers import end_session
+from ._imports import end_session
 from ._message import message, warn
 from .flags import flags, is_disabled, is_true, knob
 from .hooks.hook import Hook, HookManager
@@ -29,7 +29,6 @@ _INSTRUMENTATION = "instrumentation"
 _reports_at_exit = False
 _exit_is_registered = False
 _stems: dict[int, str] = {}  # output paths without suffix, for ranks.py
-_at_end: list[Callable[[], Any]] = []  # after the sessions have ended; ranks.py adds to it
 _newest = -1  # the highest number of a session started here; a higher one is a new session
 
 
@@ -322,14 +321,15 @@ def report_at_exit() -> None:
 
 def _at_exit() -> None:
     """Write the live sessions when the program exits, normally or not."""
+    from . import ranks
+
     if flags.command_line or not flags.profiling_on:
         return
     try:
         finalize()
         if _reports_at_exit and _libproton.last_summary():
             message(_libproton.last_summary())
-        for function in _at_end:
-            function()
+        ranks.merge_at_exit()
     except Exception as error:
         warn(str(error) or type(error).__name__)
 
