@@ -62,7 +62,6 @@ LAYERS = {
     "python/ext": [
         "ext",
         "python_frames",
-        "scope_places",
         "generated",
         "torch",
         "tasks",
