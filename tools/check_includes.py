@@ -61,7 +61,6 @@ LAYERS = {
     "python/ext": [
         "ext",
         "python_frames",
-        "scope_places",
         "generated",
         "torch",
         "tasks",

@@ -111,7 +111,7 @@ static _Atomic uint64_t deaths;
 /* File names, or prefixes that end in '/', of frames that are not shown. */
 static struct {
 	char **names;
-	size_t count;
+	size_t count, capacity;
 } hidden;
 
 static pthread_key_t path_key;
@@ -130,12 +130,12 @@ static _Thread_local struct thread_path *thread_path;
 #define code_extra_set _PyCode_SetExtra
 #endif
 
-bool ext_is_finalizing(void)
+bool ext_is_running(void)
 {
 #if PY_VERSION_HEX >= 0x030d0000
-	return Py_IsFinalizing();
+	return !Py_IsFinalizing() && Py_IsInitialized();
 #else
-	return _Py_IsFinalizing();
+	return !_Py_IsFinalizing() && Py_IsInitialized();
 #endif
 }
 
@@ -217,24 +217,17 @@ static struct thread_path *thread_path_get(void)
 	return path;
 }
 
-static uint32_t near_slot(const struct thread_path *path, uint32_t parent, PyCodeObject *code,
-			  frame_place place)
-{
-	uint64_t hash = (uintptr_t)code * 0x9e3779b97f4a7c15u;
-	hash ^= parent * 0xff51afd7ed558ccdu;
-	hash ^= (uint64_t)place * 0xc2b2ae3d27d4eb4fu;
-	hash ^= hash >> 29;
-	hash *= 0xbf58476d1ce4e5b9u;
-	return (uint32_t)(hash >> 32) & (path->near_capacity - 1);
-}
-
 /* The entry, or the empty one at its position. Needs a table. */
 static struct near_entry *near_find(const struct thread_path *path, uint32_t parent,
 				    const struct frame_visit *visit)
 {
-	uint32_t slot = near_slot(path, parent, visit->code, visit->place);
-	for (;; slot = (slot + 1) & (path->near_capacity - 1)) {
-		struct near_entry *entry = &path->near[slot];
+	uint64_t hash = (uintptr_t)visit->code * 0x9e3779b97f4a7c15u;
+	hash ^= parent * 0xff51afd7ed558ccdu;
+	hash ^= (uint64_t)visit->place * 0xc2b2ae3d27d4eb4fu;
+	hash ^= hash >> 29;
+	hash *= 0xbf58476d1ce4e5b9u;
+	for (uint32_t slot = (uint32_t)(hash >> 32);; slot++) {
+		struct near_entry *entry = &path->near[slot & (path->near_capacity - 1)];
 		if (!entry->code || (entry->code == visit->code && entry->place == visit->place &&
 				     entry->parent == parent))
 			return entry;
@@ -441,11 +434,6 @@ static struct call_entry *call_find(struct thread_path *path, const struct frame
 	return &path->calls[(hash >> 40) % CALL_ENTRIES];
 }
 
-static bool is_call(const struct call_entry *entry, const struct frame_visit *visit)
-{
-	return entry->code == visit->code && entry->place == visit->place;
-}
-
 static void call_learn(struct call_entry *entry, const struct frame_visit *visit)
 {
 	int32_t offset;
@@ -477,9 +465,10 @@ static uint32_t compiled_modules_below(uint32_t context)
 	uint32_t count = autograd_find_engine(walk);
 	const struct generated *below = NULL;
 	for (uint32_t i = 0; i < count && !below; i++) {
-		struct call_entry *entry = call_find(path, &walk->visits[i]);
-		if (!is_call(entry, &walk->visits[i]))
-			call_learn(entry, &walk->visits[i]);
+		const struct frame_visit *visit = &walk->visits[i];
+		struct call_entry *entry = call_find(path, visit);
+		if (entry->code != visit->code || entry->place != visit->place)
+			call_learn(entry, visit);
 		below = entry->below;
 	}
 	if (!below || below->module_count + below->inside == 0)
@@ -549,9 +538,7 @@ static uint32_t depth_with_gil(struct thread_path *path, PyThreadState *thread)
 /* On any thread, perhaps without the GIL. A thread that Python has never seen has no frames. */
 PyThreadState *ext_thread_of_caller(void)
 {
-	if (ext_is_finalizing() || !Py_IsInitialized())
-		return NULL;
-	return PyGILState_GetThisThreadState();
+	return ext_is_running() ? PyGILState_GetThisThreadState() : NULL;
 }
 
 static uint32_t with_gil(uint32_t (*answer)(struct thread_path *path, PyThreadState *thread),
@@ -635,25 +622,15 @@ static uint64_t provide_place(void)
 
 /* ------------------------------------------------------------------ for the package */
 
-PyDoc_STRVAR(
-	hide_frames_doc,
-	"hide_frames(names)\n--\n\n"
-	"Do not show frames of these files; a name that ends in '/' means all files below it.\n"
-	"Applies to code that is seen for the first time from now on.");
-
 static bool hide(const char *name)
 {
 	char *copy = strdup(name);
 	ext_lock(&lock);
-	char **block = copy ? realloc(hidden.names, (hidden.count + 1) * sizeof(*block)) : NULL;
-	if (block) {
-		hidden.names = block;
-		hidden.names[hidden.count++] = copy;
-	}
+	bool is_hidden = copy && ARRAY_ADD(hidden.names, hidden.capacity, hidden.count, copy);
 	ext_unlock(&lock);
-	if (!block)
+	if (!is_hidden)
 		free(copy);
-	return block != NULL;
+	return is_hidden;
 }
 
 static PyObject *hide_frames(PyObject *module, PyObject *names)
@@ -679,34 +656,14 @@ static PyObject *source_context(PyObject *module, PyObject *unused)
 
 static PyObject *use_own_frames(PyObject *module, PyObject *wanted)
 {
-	int is_wanted = PyObject_IsTrue(wanted);
-	if (is_wanted < 0)
-		return NULL;
-	return PyBool_FromLong(frames_use_own(is_wanted));
+	return PyBool_FromLong(frames_use_own(wanted == Py_True));
 }
 
-static PyObject *compiled_without_names(PyObject *module, PyObject *unused)
-{
-	return PyBool_FromLong(generated_lacks_names());
-}
-
-static PyObject *name_module(PyObject *module, PyObject *args)
-{
-	const char *name;
-	Py_ssize_t length;
-	int is_model;
-	if (!PyArg_ParseTuple(args, "s#p:name_module", &name, &length, &is_model))
-		return NULL;
-	generated_name_scope(name, (size_t)length, is_model);
-	Py_RETURN_NONE;
-}
-
-static PyMethodDef context_methods[] = {
-	{"name_module", name_module, METH_VARARGS,
-	 "name_module(name, is_model): scopes of that name are calls of a module."},
-	{"compiled_without_names", compiled_without_names, METH_NOARGS,
-	 "Whether generated files were seen that do not tell modules and lines."},
-	{"hide_frames", hide_frames, METH_O, hide_frames_doc},
+PyMethodDef ext_context_methods[] = {
+	{"hide_frames", hide_frames, METH_O,
+	 "hide_frames(names)\n--\n\n"
+	 "Do not show frames of these files; a name that ends in '/' means all files below it.\n"
+	 "Applies to code that is seen for the first time from now on."},
 	{"source_context", source_context, METH_NOARGS,
 	 "The number of the caller's Python call stack in sessions with context 'python'."},
 	{"use_own_frames", use_own_frames, METH_O,
@@ -714,7 +671,7 @@ static PyMethodDef context_methods[] = {
 	{NULL, NULL, 0, NULL},
 };
 
-int ext_context_init(PyObject *module, struct ext_state *state)
+int ext_context_init(void)
 {
 	if (extra_index < 0)
 		extra_index = code_extra_request(code_note_free);
@@ -729,7 +686,7 @@ int ext_context_init(PyObject *module, struct ext_state *state)
 	proton_context_provider_set(provide_context, provide_depth);
 	proton_scope_place_set(provide_place);
 	torch_modules_set(compiled_modules_below);
-	return PyModule_AddFunctions(module, context_methods);
+	return 0;
 }
 
 void ext_context_fini(void)

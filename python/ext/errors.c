@@ -1,25 +1,13 @@
 /* Python exceptions for the status codes of libproton, and names in their messages. */
 #include "ext.h"
 
-static PyObject *exception_of(struct ext_state *state, int status)
-{
-	switch (status) {
-	case PROTON_E_INVALID:
-	case PROTON_E_TYPE:
-		return PyExc_ValueError;
-	case PROTON_E_RANGE:
-		return PyExc_IndexError;
-	case PROTON_E_NOMEM:
-		return PyExc_MemoryError;
-	default:
-		return state->error;
-	}
-}
-
 PyObject *ext_raise(struct ext_state *state, int status, const struct proton_error *err)
 {
 	const char *text = err && err->text[0] ? err->text : proton_status_text(status);
-	PyObject *type = exception_of(state, status);
+	PyObject *type = status == PROTON_E_INVALID || status == PROTON_E_TYPE ? PyExc_ValueError
+			 : status == PROTON_E_RANGE                            ? PyExc_IndexError
+			 : status == PROTON_E_NOMEM                            ? PyExc_MemoryError
+									       : state->error;
 	PyObject *message = PyUnicode_DecodeUTF8(text, (Py_ssize_t)strlen(text), "replace");
 	if (!message)
 		return NULL;
@@ -38,10 +26,12 @@ PyObject *ext_raise(struct ext_state *state, int status, const struct proton_err
 	return NULL;
 }
 
-PyObject *ext_none_or_raise(PyObject *module, int status, const struct proton_error *err)
+PyObject *ext_value_or_raise(PyObject *module, int status, const struct proton_error *err,
+			     PyObject *value)
 {
 	if (status == PROTON_OK)
-		Py_RETURN_NONE;
+		return value;
+	Py_XDECREF(value);
 	return ext_raise(ext_state_of(module), status, err);
 }
 
@@ -68,19 +58,7 @@ void ext_append(PyObject **list, PyObject *item)
 
 PyObject *ext_shown(PyObject *text)
 {
-	PyObject *printable = PyObject_CallMethod(text, "isprintable", NULL);
-	bool is_printable = printable == Py_True;
-	if (!printable)
-		return NULL;
-	Py_DECREF(printable);
-	if (is_printable)
-		return Py_NewRef(text);
-	PyObject *quoted = PyObject_Repr(text);
-	if (!quoted)
-		return NULL;
-	PyObject *shown = PyUnicode_Substring(quoted, 1, PyUnicode_GET_LENGTH(quoted) - 1);
-	Py_DECREF(quoted);
-	return shown;
+	return ext_call("triton_proton._message", "shown", text, NULL);
 }
 
 PyObject *ext_raise_named(PyObject *exception, const char *format, PyObject *name)

@@ -8,7 +8,7 @@
  * All state belongs to the module (struct ext_state) or to objects, with these exceptions: the
  * tables of context.c, which contain no Python objects because libproton calls them without an
  * argument; the count of modules, which rejects a second interpreter; the list of tensors released
- * by libproton (device.c). All code runs with the GIL unless a comment says otherwise.
+ * by libproton (metric.c). All code runs with the GIL unless a comment says otherwise.
  *
  * In free-threaded builds of Python "with the GIL" means that the thread is attached, and does not
  * exclude other threads. State that the GIL guards in other builds has a mutex (ext_lock), an
@@ -33,64 +33,51 @@
 /* ------------------------------------------------------------------ without a GIL */
 
 #ifdef Py_GIL_DISABLED
+#define EXT_HAS_GIL 0
+#else
+#define EXT_HAS_GIL 1
+#endif
+
 struct ext_mutex {
+#ifdef Py_GIL_DISABLED
 	PyMutex mutex;
+#else
+	char unused;
+#endif
 };
 
 static inline void ext_lock(struct ext_mutex *mutex)
 {
+#ifdef Py_GIL_DISABLED
 	PyMutex_Lock(&mutex->mutex);
+#endif
 }
 
 static inline void ext_unlock(struct ext_mutex *mutex)
 {
+#ifdef Py_GIL_DISABLED
 	PyMutex_Unlock(&mutex->mutex);
+#endif
 }
 
 /* Takes a slot of a cache. False: another thread has it; the caller works without the cache. */
 static inline bool ext_slot_take(_Atomic bool *is_taken)
 {
-	return !atomic_exchange_explicit(is_taken, true, memory_order_acquire);
+	return EXT_HAS_GIL || !atomic_exchange_explicit(is_taken, true, memory_order_acquire);
 }
 
 static inline void ext_slot_give(_Atomic bool *is_taken)
 {
-	atomic_store_explicit(is_taken, false, memory_order_release);
+	if (!EXT_HAS_GIL)
+		atomic_store_explicit(is_taken, false, memory_order_release);
 }
 
 /* The slot of a key among `count`, a power of two: threads with the same key get different ones. */
 static inline size_t ext_slot_index(const void *key, size_t count)
 {
-	uintptr_t thread = (uintptr_t)PyThreadState_Get();
+	uintptr_t thread = EXT_HAS_GIL ? 0 : (uintptr_t)PyThreadState_Get();
 	return (((uintptr_t)key >> 4) ^ (thread >> 8) ^ (thread >> 14)) & (count - 1);
 }
-#else
-struct ext_mutex {
-	char unused;
-};
-
-static inline void ext_lock(struct ext_mutex *mutex)
-{
-}
-
-static inline void ext_unlock(struct ext_mutex *mutex)
-{
-}
-
-static inline bool ext_slot_take(_Atomic bool *is_taken)
-{
-	return true;
-}
-
-static inline void ext_slot_give(_Atomic bool *is_taken)
-{
-}
-
-static inline size_t ext_slot_index(const void *key, size_t count)
-{
-	return ((uintptr_t)key >> 4) & (count - 1);
-}
-#endif
 
 /* A block under the lock of an object. */
 #ifdef Py_GIL_DISABLED
@@ -151,15 +138,31 @@ struct ext_name_slot {
 	_Atomic bool is_taken;
 };
 
+enum ext_shared {
+	EXT_HOOKS,   /* list of the active hooks, highest priority first; or NULL */
+	EXT_INCLUDE, /* compiled patterns or NULL */
+	EXT_EXCLUDE,
+	EXT_LAZY_TYPE, /* Triton's LazyDict, once seen */
+	EXT_SHARED
+};
+
+enum ext_launch_name {
+	EXT_ENTER,
+	EXT_EXIT,
+	EXT_DATA,
+	EXT_EXTRAS,
+	EXT_GET,
+	EXT_MATCH,
+	EXT_NAME,
+	EXT_EMPTY,
+	EXT_LAUNCH_NAMES
+};
+
 /* State of launch.c. */
 struct ext_launch {
-	struct ext_mutex lock; /* guards the next four */
-	PyObject *hooks;       /* list of the active hooks, highest priority first; or NULL */
-	PyObject *include;     /* compiled patterns or NULL */
-	PyObject *exclude;
-	PyObject *lazy_type; /* Triton's LazyDict, once seen */
-	PyObject *enter_name, *exit_name, *data_name, *extras_name, *get_name, *match_name;
-	PyObject *name_key, *empty_name;
+	struct ext_mutex lock; /* guards `shared` */
+	PyObject *shared[EXT_SHARED];
+	PyObject *names[EXT_LAUNCH_NAMES];
 	_Atomic uint32_t state_frame; /* frame of the metadata state; 0: not created yet */
 	_Atomic bool has_one_level;   /* the metadata state has no level for the kernel */
 };
@@ -169,12 +172,8 @@ struct ext_state {
 	PyTypeObject *scope;   /* scope */
 	PyTypeObject *timed;   /* cpu_timed_scope */
 	PyTypeObject *threads; /* open scopes of a thread, see stack.c */
-	PyTypeObject *tensor;  /* TensorMetric */
 	PyObject *threads_key; /* key of that object in a thread's dict */
 	_Atomic uint64_t last_scope_id;
-	struct ext_mutex stream_lock; /* guards the next two */
-	uint64_t metric_stream;       /* from set_metric_kernels() */
-	bool has_metric_stream;
 	bool has_process; /* this module counts as the user of libproton in the process */
 	struct ext_launch launch;
 	struct ext_name_slot names[EXT_NAME_SLOTS];
@@ -191,10 +190,19 @@ static inline struct ext_state *ext_state_of(PyObject *module)
 
 /* ------------------------------------------------- errors (errors.c) and names (names.c) */
 
+/* Calls a function of a module of the package with objects, which may be NULL: fewer. */
+PyObject *ext_call(const char *module, const char *function, PyObject *first, PyObject *second);
+
 /* Sets the exception for `status` with the text of `err`; always returns NULL. */
 PyObject *ext_raise(struct ext_state *state, int status, const struct proton_error *err);
-/* None, or NULL with the exception for a status that is not PROTON_OK. */
-PyObject *ext_none_or_raise(PyObject *module, int status, const struct proton_error *err);
+/* `value`, or NULL with the exception for a status that is not PROTON_OK, which releases it. */
+PyObject *ext_value_or_raise(PyObject *module, int status, const struct proton_error *err,
+			     PyObject *value);
+static inline PyObject *ext_none_or_raise(PyObject *module, int status,
+					  const struct proton_error *err)
+{
+	return ext_value_or_raise(module, status, err, Py_NewRef(Py_None));
+}
 /* `text` for messages, with control characters escaped. New reference; NULL with an exception. */
 PyObject *ext_shown(PyObject *text);
 /* Raises TypeError "WHAT must be KIND, not ..."; NULL. */
@@ -227,29 +235,14 @@ int ext_metrics_add(struct ext_state *state, struct proton_context where, PyObje
 int ext_metrics_add_launch(struct ext_state *state, struct proton_context where, PyObject *launch,
 			   bool *is_plain_out);
 
-/* ------------------------------------------------------------------ tensors (device.c) */
-
-/* Upstream's numbers for the types of a TensorMetric. */
-#define EXT_INDEX_INT64 1
-#define EXT_INDEX_DOUBLE 2
-#define EXT_INDEX_INT64_VECTOR 5
-#define EXT_INDEX_DOUBLE_VECTOR 6
-
-/* TensorMetric: a metric in device memory. */
-struct ext_tensor_metric {
-	PyObject_HEAD
-	unsigned long long ptr;
-	Py_ssize_t index;
-	Py_ssize_t size;
-};
-
-/* Adds the tuples of split_metrics(); *rest_out: a dict of the tensors to wait for. 0, or -1. */
-int ext_device_add(struct ext_state *state, struct proton_context where, PyObject *tuples,
-		   PyObject **rest_out);
-/* Adds a dict of name -> TensorMetric, or NULL; one that cannot be read there is an error. */
-int ext_device_add_tensors(struct ext_state *state, struct proton_context where, PyObject *tensors);
+/*
+ * Adds tuples as of split_metrics(). `rest` gets the tensors to wait for; NULL: they are an error.
+ * 0, or -1.
+ */
+int ext_metrics_add_tuples(struct ext_state *state, struct proton_context where, PyObject *tuples,
+			   PyObject *rest);
 /* Drops the references to tensors that have been read. */
-void ext_device_let_go(void);
+void ext_metrics_let_go(void);
 
 /* ------------------------------------------------------------------ tasks (tasks.c) */
 
@@ -277,32 +270,24 @@ PyThreadState *ext_thread_of_caller(void);
 
 /* ------------------------------------------------------------------ parts of the module */
 
-/* Each adds its functions, types or constants; returns 0, or -1 with an exception. */
+extern PyMethodDef ext_context_methods[], ext_control_methods[], ext_generated_methods[],
+	ext_instrument_launch_methods[], ext_instrument_methods[], ext_launch_methods[],
+	ext_session_methods[], ext_stack_methods[], ext_work_methods[];
+
+/* Each makes its types and what else its functions need; returns 0, or -1 with an exception. */
 int ext_scope_init(PyObject *module, struct ext_state *state);
 int ext_stack_init(PyObject *module, struct ext_state *state);
-int ext_session_init(PyObject *module, struct ext_state *state);
-int ext_metric_init(PyObject *module, struct ext_state *state);
-int ext_launch_init(PyObject *module, struct ext_state *state);
-int ext_device_init(PyObject *module);
+int ext_launch_init(struct ext_state *state);
+int ext_work_init(PyObject *module);
 int ext_tasks_init(void);
 void ext_tasks_fini(void);
-int ext_context_init(PyObject *module, struct ext_state *state);
-/* True while the interpreter ends: its lock must not be taken. */
-bool ext_is_finalizing(void);
-
-/* work.c */
-int ext_work_init(PyObject *module);
-/* hold_threads.c */
-int ext_hold_init(PyObject *module);
-extern PyMethodDef ext_instrument_methods[], ext_instrument_launch_methods[], ext_peaks_methods[],
-	ext_control_methods[];
+int ext_context_init(void);
+/* False before the interpreter begins, and while it ends: its lock must not be taken. */
+bool ext_is_running(void);
 /* Visits the references of launch.c, for the garbage collector and the module's end. */
 int ext_launch_traverse(struct ext_state *state, visitproc visit, void *arg);
 void ext_launch_clear(struct ext_state *state);
 /* The module is destroyed: stops calls from libproton. */
 void ext_context_fini(void);
-
-/* The attribute `name` of a module of the package; new reference. */
-PyObject *ext_package_attribute(const char *module, const char *name);
 
 #endif

@@ -15,16 +15,13 @@
 
 #include "ext.h"
 
-#include <fcntl.h>
 #include <stdatomic.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <libproton/proton.h>
 
+#include "base/buf.h"
 #include "base/hash.h"
 #include "base/slice.h"
 
@@ -45,28 +42,6 @@ static bool is_generated(const char *file)
 	size_t stem = strspn(name + 1, "abcdefghijklmnopqrstuvwxyz234567");
 	return stem >= STEM_BYTES && strcmp(name + 1 + stem, ".py") == 0 &&
 	       strncmp(name - 2, name + 2, 2) == 0;
-}
-
-/* The caller frees it. NULL: there is no such file. */
-static char *read_file(const char *file, size_t *size_out)
-{
-	int descriptor = open(file, O_RDONLY | O_CLOEXEC);
-	struct stat about;
-	if (descriptor < 0)
-		return NULL;
-	bool is_usable = fstat(descriptor, &about) == 0 && S_ISREG(about.st_mode) &&
-			 about.st_size > 0 && about.st_size <= FILE_MAX_BYTES;
-	char *text = is_usable ? malloc((size_t)about.st_size) : NULL;
-	size_t size = 0;
-	while (text && size < (size_t)about.st_size) {
-		ssize_t count = read(descriptor, text + size, (size_t)about.st_size - size);
-		if (count <= 0)
-			break;
-		size += (size_t)count;
-	}
-	close(descriptor);
-	*size_out = size;
-	return text;
 }
 
 /* ------------------------------------------------------------------ lines */
@@ -127,6 +102,7 @@ static struct slice list_after(struct slice comment, const char *label)
 /* A text of limited size; the rest is left out. */
 struct text {
 	size_t length;
+	bool is_full; /* as a list of names */
 	char at[TEXT_BYTES];
 };
 
@@ -140,7 +116,7 @@ static bool text_add(struct text *text, struct slice more)
 }
 
 /* Adds an item to a list of names; once, and not above the limit. */
-static void list_add(struct text *list, struct slice item, bool *is_full)
+static void list_add(struct text *list, struct slice item)
 {
 	struct slice rest = {list->at, list->length};
 	while (rest.length > 0) {
@@ -148,14 +124,14 @@ static void list_add(struct text *list, struct slice item, bool *is_full)
 		if (slices_equal(slice_trim(known), item))
 			return;
 	}
-	if (*is_full || item.length == 0)
+	if (list->is_full || item.length == 0)
 		return;
-	*is_full = list->length + item.length + 2 > NAMES_BYTES && list->length > 0;
+	list->is_full = list->length + item.length + 2 > NAMES_BYTES && list->length > 0;
 	if (item.length > NAMES_BYTES)
 		item.length = NAMES_BYTES;
 	if (list->length > 0)
 		text_add(list, slice_of(", "));
-	text_add(list, *is_full ? slice_of("...") : item);
+	text_add(list, list->is_full ? slice_of("...") : item);
 }
 
 /* Without the coding of _compiled.py. */
@@ -271,10 +247,9 @@ static void read_sources(struct slice list, bool is_operator, struct generated *
 			 struct text *names, struct text *inside)
 {
 	struct slice common = {0}, rest = list;
-	bool is_full = false, has_more = false;
 	while (rest.length > 0) {
 		struct source source = take_source(&rest);
-		list_add(names, source.name, &is_full);
+		list_add(names, source.name);
 		add_line(&source, out); /* that of the last one remains */
 		if (source.modules.length > 0)
 			common = common.at && !is_operator ? common_modules(common, source.modules)
@@ -287,7 +262,7 @@ static void read_sources(struct slice list, bool is_operator, struct generated *
 		if (source.modules.length <= common.length)
 			continue;
 		name_modules(source.modules, common.length + (common.length > 0), &name);
-		list_add(inside, (struct slice){name.at, name.length}, &has_more);
+		list_add(inside, (struct slice){name.at, name.length});
 	}
 }
 
@@ -307,9 +282,12 @@ static uint32_t list_frame(const char *before, const struct text *first, const s
 
 bool generated_read(const char *file, uint32_t line, struct generated *out)
 {
+	static const struct file_limits limits = {.max_bytes = FILE_MAX_BYTES};
+	struct proton_error err;
 	size_t size;
-	char *text = line > 1 && is_generated(file) ? read_file(file, &size) : NULL;
-	if (!text)
+	char *text;
+	if (line <= 1 || !is_generated(file) ||
+	    file_read_all(file, &limits, &text, &size, &err) != PROTON_OK)
 		return false;
 	const char *start = text;
 	for (uint32_t i = 1; i < line && start; i++) {
@@ -319,7 +297,6 @@ bool generated_read(const char *file, uint32_t line, struct generated *out)
 	struct slice comment = start ? find_comment(text, start) : (struct slice){0};
 	struct slice rest = list_after(comment, "Original ATen: [");
 	struct text names = {0}, inside = {0}, operators = {0};
-	bool is_full = false;
 	*out = (struct generated){0};
 	if (comment.at) {
 		struct slice call = slice_between(start, text + size);
@@ -328,7 +305,7 @@ bool generated_read(const char *file, uint32_t line, struct generated *out)
 		read_sources(list_after(comment, "Source Nodes: ["), is_operator, out, &names,
 			     &inside);
 		while (rest.length > 0)
-			list_add(&operators, slice_trim(slice_take_until(&rest, ',')), &is_full);
+			list_add(&operators, slice_trim(slice_take_until(&rest, ',')));
 		out->operators = list_frame("<", &names, &operators);
 		out->inside = list_frame("<in ", &inside, &(struct text){0});
 		if (!memmem(text, size, "{@", 2))
@@ -350,13 +327,23 @@ static struct {
 	struct hash_table kinds; /* hash of the name of a module's scope -> enum scope_kind */
 } scopes;
 
-void generated_name_scope(const char *name, size_t length, bool is_model)
+/*
+ * A scope called `name` is a module: its names of modules inside continue those of compiled code
+ * that it runs. `is_model`: it is the whole model, and is not part of their names.
+ */
+static PyObject *name_module(PyObject *module, PyObject *args)
 {
-	uint64_t hash = hash_bytes(name, length);
+	const char *name;
+	Py_ssize_t length;
+	int is_model;
+	if (!PyArg_ParseTuple(args, "s#p:name_module", &name, &length, &is_model))
+		return NULL;
+	uint64_t hash = hash_bytes(name, (size_t)length);
 	ext_lock(&scopes.lock);
 	if (!hash_table_find(&scopes.kinds, hash) && hash_table_reserve(&scopes.kinds, 1))
 		hash_table_add(&scopes.kinds, hash, is_model ? SCOPE_MODEL : SCOPE_MODULE);
 	ext_unlock(&scopes.lock);
+	Py_RETURN_NONE;
 }
 
 /* The module in which compiled code runs, if its call is a scope; that of a model has no name. */
@@ -402,7 +389,15 @@ uint32_t generated_modules_below(const struct generated *generated, uint32_t con
 	return generated->inside ? proton_context_child(context, generated->inside) : context;
 }
 
-bool generated_lacks_names(void)
+static PyObject *compiled_without_names(PyObject *module, PyObject *unused)
 {
-	return atomic_load_explicit(&lacks_names, memory_order_relaxed);
+	return PyBool_FromLong(atomic_load_explicit(&lacks_names, memory_order_relaxed));
 }
+
+PyMethodDef ext_generated_methods[] = {
+	{"name_module", name_module, METH_VARARGS,
+	 "name_module(name, is_model): scopes of that name are calls of a module."},
+	{"compiled_without_names", compiled_without_names, METH_NOARGS,
+	 "Whether generated files were seen that do not tell modules and lines."},
+	{NULL, NULL, 0, NULL},
+};

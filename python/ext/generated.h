@@ -21,16 +21,7 @@ struct generated {
 /* Describes the kernel that `line` of `file` calls, which is read. False: it does not tell. */
 bool generated_read(const char *file, uint32_t line, struct generated *out);
 
-/*
- * A scope called `name` is a module: its names of modules inside continue those of compiled code
- * that it runs. `is_model`: it is the whole model, and is not part of their names.
- */
-void generated_name_scope(const char *name, size_t length, bool is_model);
-
 /* The context of these modules below `context`. */
 uint32_t generated_modules_below(const struct generated *generated, uint32_t context);
-
-/* True if a file has had comments without modules and lines. */
-bool generated_lacks_names(void);
 
 #endif

@@ -42,12 +42,6 @@ static bool read_mode(PyObject *module, const char *text, struct instrument_mode
 
 /* ------------------------------------------------------------------ modes */
 
-PyDoc_STRVAR(
-	mode_doc,
-	"instrument_mode(mode)\n--\n\n"
-	"The settings of an instrumentation mode, as a dict; `key` is equal for modes that make "
-	"equal code. ValueError for unknown settings.");
-
 static PyObject *instrument_mode(PyObject *module, PyObject *argument)
 {
 	struct instrument_mode mode;
@@ -58,15 +52,9 @@ static PyObject *instrument_mode(PyObject *module, PyObject *argument)
 	out_init(&out, -1);
 	instrument_mode_key(&mode, &out);
 	PyObject *key = text_of_out(&out);
-	if (!key)
-		return NULL;
 	PyObject *launches = mode.launches == INSTRUMENT_LAUNCHES_ALL
 				     ? Py_NewRef(Py_None)
 				     : PyLong_FromUnsignedLong(mode.launches);
-	if (!launches) {
-		Py_DECREF(key);
-		return NULL;
-	}
 	static const char *const trees[] = {
 		[INSTRUMENT_TREE_RECORDS] = "records",
 		[INSTRUMENT_TREE_SUMS] = "sums",
@@ -79,21 +67,6 @@ static PyObject *instrument_mode(PyObject *module, PyObject *argument)
 }
 
 /* ------------------------------------------------------------------ LLVM IR */
-
-PyDoc_STRVAR(llvm_doc,
-	     "instrument_llvm(text, arch, num_warps, threads_per_warp, shared, shared_limit, "
-	     "shared_per_processor, arguments, mode, hoist=False, extremes=True)\n--\n\n"
-	     "Replace the markers of a kernel, LLVM IR as text, by records. `arguments`: those of "
-	     "the kernel in TTGIR, -1 if unknown; `extremes`: sums may have the shortest and the "
-	     "longest execution. None if it has no markers; "
-	     "else a dict: text, layout (text for the decoder), cta_bytes (of the buffer, for each "
-	     "CTA), ring_bytes (of a warp's ring buffer; 0 if it holds all records), shared (bytes "
-	     "that the kernel needs now), buffer (\"shared\" or \"global\"), records, "
-	     "ignored (markers in functions that cannot be changed), reason (why not), "
-	     "records_reason (why it has records although sums were requested, or empty), "
-	     "can_hoist (with `hoist`, vectorized additions move back to their loads), "
-	     "extremes (True if sums have them). "
-	     "ProtonError when the kernel cannot be instrumented.");
 
 static bool has_extremes(const struct instrument_layout *layout)
 {
@@ -109,13 +82,7 @@ static PyObject *llvm_result(const struct instrument_result *result)
 	out_init(&out, -1);
 	layout_write(&result->layout, &out);
 	PyObject *layout = text_of_out(&out);
-	if (!layout)
-		return NULL;
 	PyObject *text = text_of(result->text, result->length);
-	if (!text) {
-		Py_DECREF(layout);
-		return NULL;
-	}
 	return Py_BuildValue("{s:N,s:N,s:I,s:I,s:I,s:I,s:s,s:I,s:I,s:s,s:s,s:O,s:O}", "text", text,
 			     "layout", layout, "requested", layout_requested(&result->layout),
 			     "alignment", layout_alignment(&result->layout), "ring_bytes",
@@ -133,7 +100,6 @@ static PyObject *instrument_text(PyObject *module, PyObject *args)
 {
 	struct instrument_options options = {0};
 	struct instrument_result result;
-	struct instrument_mode mode;
 	struct proton_error err;
 	const char *text, *mode_text;
 	Py_ssize_t length;
@@ -147,9 +113,8 @@ static PyObject *instrument_text(PyObject *module, PyObject *args)
 	options.has_extremes = extremes;
 	/* Triton adds its own buffer and the profile's. */
 	options.parameter_count = arguments >= 0 ? (uint32_t)arguments + 2 : 0;
-	if (!read_mode(module, mode_text, &mode))
+	if (!read_mode(module, mode_text, &options.mode))
 		return NULL;
-	options.mode = mode;
 	options.hoists = hoists;
 	int status;
 	EXT_UNLOCKED(status = instrument_llvm(text, (size_t)length, &options, &result, &err));
@@ -180,20 +145,6 @@ static PyObject *ttgir_text(PyObject *module, int status, struct ttgir_result *r
 	return text;
 }
 
-PyDoc_STRVAR(
-	ttgir_doc,
-	"instrument_ttgir(text, mode, is_amd, for_people=False, records=0, registers_less=0, "
-	"without='', costs='', loop_levels=0, only='')\n--\n\n"
-	"Put the automatic scopes of a mode into TTGIR: (text, or None if nothing changed; how "
-	"many records a warp makes in one pass; omitted scopes, or None; every n-th CTA records, "
-	"1 without a budget; the names of all, one per line). `for_people` writes "
-	"proton.record instead of markers; `records` is the size of a warp's ring buffer, 0 if "
-	"not known yet; `registers_less` is the percentage of the registers of its scopes that "
-	"must be saved, with a budget, `without` names scopes to omit, one per line, `costs` of "
-	"more scopes are for the note, loops deeper than `loop_levels` are omitted, unless 0, and "
-	"`only` names the scopes to keep instead, one per line. "
-	"ProtonError for text that is not as MLIR prints it.");
-
 static PyObject *instrument_ttgir(PyObject *module, PyObject *args)
 {
 	struct ttgir_result result;
@@ -220,23 +171,14 @@ static PyObject *instrument_ttgir(PyObject *module, PyObject *args)
 	how.spelling = for_people ? TTGIR_RECORDS : TTGIR_MARKERS;
 	EXT_UNLOCKED(
 		status = ttgir_insert_scopes(text, (size_t)length, &mode, &how, &result, &err));
-	uint32_t records = result.record_count;
-	uint32_t stride = result.cta_stride;
-	char *omitted = result.note;
-	char *names = result.names;
-	result.note = result.names = NULL;
-	PyObject *made = ttgir_text(module, status, &result, &err);
-	made = made ? Py_BuildValue("(NIzIz)", made, records, omitted, stride, names) : NULL;
-	free(omitted);
-	free(names);
+	if (status != PROTON_OK)
+		return ext_raise(ext_state_of(module), status, &err);
+	PyObject *made = Py_BuildValue("(NIzIz)", text_of(result.text, result.length),
+				       result.record_count, result.note, result.cta_stride,
+				       result.names);
+	ttgir_result_fini(&result);
 	return made;
 }
-
-PyDoc_STRVAR(
-	override_doc,
-	"instrument_override(text, is_amd)\n--\n\n"
-	"Turn proton.record, proton.event and proton.allocate_event of TTGIR into markers: the "
-	"text, or None if there are none. ProtonError names the line that is not understood.");
 
 static PyObject *instrument_override(PyObject *module, PyObject *args)
 {
@@ -251,13 +193,6 @@ static PyObject *instrument_override(PyObject *module, PyObject *args)
 	return ttgir_text(module, status, &result, &err);
 }
 
-PyDoc_STRVAR(
-	take_out_doc,
-	"instrument_take_out(text, when)\n--\n\n"
-	"Take the markers out of TTIR: the text, or None where they can stay. `when`: 0 for loops "
-	"to be specialized, 1 also for markers in loops, 2 always. ProtonError for text that is "
-	"not as MLIR prints it.");
-
 static PyObject *instrument_take_out(PyObject *module, PyObject *args)
 {
 	struct ttgir_result result;
@@ -271,13 +206,6 @@ static PyObject *instrument_take_out(PyObject *module, PyObject *args)
 					 &result, &err);
 	return ttgir_text(module, status, &result, &err);
 }
-
-PyDoc_STRVAR(
-	relocate_doc,
-	"instrument_relocate(before, after)\n--\n\n"
-	"Put the scopes of the TTIR `before` around their operations in `after`, the TTGIR that "
-	"was made of it without its markers: the text, or None if nothing changed. ProtonError "
-	"for text that is not as MLIR prints it.");
 
 static PyObject *instrument_relocate(PyObject *module, PyObject *args)
 {
@@ -295,11 +223,6 @@ static PyObject *instrument_relocate(PyObject *module, PyObject *args)
 }
 
 /* ------------------------------------------------------------------ machine code */
-
-PyDoc_STRVAR(needs_doc,
-	     "cubin_needs(cubin)\n--\n\n"
-	     "Resource use of machine code: the maximum register count of its functions, and their "
-	     "total stack in bytes. ValueError if it cannot be parsed.");
 
 static PyObject *cubin_needs(PyObject *module, PyObject *argument)
 {
@@ -323,12 +246,53 @@ static PyObject *cubin_needs(PyObject *module, PyObject *argument)
 }
 
 PyMethodDef ext_instrument_methods[] = {
-	{"cubin_needs", cubin_needs, METH_O, needs_doc},
-	{"instrument_mode", instrument_mode, METH_O, mode_doc},
-	{"instrument_llvm", instrument_text, METH_VARARGS, llvm_doc},
-	{"instrument_ttgir", instrument_ttgir, METH_VARARGS, ttgir_doc},
-	{"instrument_override", instrument_override, METH_VARARGS, override_doc},
-	{"instrument_take_out", instrument_take_out, METH_VARARGS, take_out_doc},
-	{"instrument_relocate", instrument_relocate, METH_VARARGS, relocate_doc},
+	{"cubin_needs", cubin_needs, METH_O,
+	 "cubin_needs(cubin)\n--\n\n"
+	 "Resource use of machine code: the maximum register count of its functions, and their "
+	 "total stack in bytes. ValueError if it cannot be parsed."},
+	{"instrument_mode", instrument_mode, METH_O,
+	 "instrument_mode(mode)\n--\n\n"
+	 "The settings of an instrumentation mode, as a dict; `key` is equal for modes that make "
+	 "equal code. ValueError for unknown settings."},
+	{"instrument_llvm", instrument_text, METH_VARARGS,
+	 "instrument_llvm(text, arch, num_warps, threads_per_warp, shared, shared_limit, "
+	 "shared_per_processor, arguments, mode, hoist=False, extremes=True)\n--\n\n"
+	 "Replace the markers of a kernel, LLVM IR as text, by records. `arguments`: those of "
+	 "the kernel in TTGIR, -1 if unknown; `extremes`: sums may have the shortest and the "
+	 "longest execution. None if it has no markers; "
+	 "else a dict: text, layout (text for the decoder), cta_bytes (of the buffer, for each "
+	 "CTA), ring_bytes (of a warp's ring buffer; 0 if it holds all records), shared (bytes "
+	 "that the kernel needs now), buffer (\"shared\" or \"global\"), records, "
+	 "ignored (markers in functions that cannot be changed), reason (why not), "
+	 "records_reason (why it has records although sums were requested, or empty), "
+	 "can_hoist (with `hoist`, vectorized additions move back to their loads), "
+	 "extremes (True if sums have them). "
+	 "ProtonError when the kernel cannot be instrumented."},
+	{"instrument_ttgir", instrument_ttgir, METH_VARARGS,
+	 "instrument_ttgir(text, mode, is_amd, for_people=False, records=0, registers_less=0, "
+	 "without='', costs='', loop_levels=0, only='')\n--\n\n"
+	 "Put the automatic scopes of a mode into TTGIR: (text, or None if nothing changed; how "
+	 "many records a warp makes in one pass; omitted scopes, or None; every n-th CTA records, "
+	 "1 without a budget; the names of all, one per line). `for_people` writes "
+	 "proton.record instead of markers; `records` is the size of a warp's ring buffer, 0 if "
+	 "not known yet; `registers_less` is the percentage of the registers of its scopes that "
+	 "must be saved, with a budget, `without` names scopes to omit, one per line, `costs` of "
+	 "more scopes are for the note, loops deeper than `loop_levels` are omitted, unless 0, and "
+	 "`only` names the scopes to keep instead, one per line. "
+	 "ProtonError for text that is not as MLIR prints it."},
+	{"instrument_override", instrument_override, METH_VARARGS,
+	 "instrument_override(text, is_amd)\n--\n\n"
+	 "Turn proton.record, proton.event and proton.allocate_event of TTGIR into markers: the "
+	 "text, or None if there are none. ProtonError names the line that is not understood."},
+	{"instrument_take_out", instrument_take_out, METH_VARARGS,
+	 "instrument_take_out(text, when)\n--\n\n"
+	 "Take the markers out of TTIR: the text, or None where they can stay. `when`: 0 for loops "
+	 "to be specialized, 1 also for markers in loops, 2 always. ProtonError for text that is "
+	 "not as MLIR prints it."},
+	{"instrument_relocate", instrument_relocate, METH_VARARGS,
+	 "instrument_relocate(before, after)\n--\n\n"
+	 "Put the scopes of the TTIR `before` around their operations in `after`, the TTGIR that "
+	 "was made of it without its markers: the text, or None if nothing changed. ProtonError "
+	 "for text that is not as MLIR prints it."},
 	{NULL, NULL, 0, NULL},
 };

@@ -17,11 +17,6 @@ static bool number_of(PyObject *value, uint64_t *out)
 	return *out != UINT64_MAX || !PyErr_Occurred();
 }
 
-PyDoc_STRVAR(kernel_doc,
-	     "instrument_kernel(function, name, layout)\n--\n\n"
-	     "An instrumented kernel was loaded: the driver's handle of its function, and the "
-	     "layout of its records as its metadata has it.");
-
 static PyObject *instrument_kernel(PyObject *module, PyObject *args)
 {
 	PyObject *function;
@@ -52,29 +47,17 @@ static void report_exception(void)
 	PyObject *type, *value, *traceback;
 	PyErr_Fetch(&type, &value, &traceback);
 	if (!atomic_exchange(&is_reported, true)) {
-		PyObject *text = PyObject_Str(value ? value : Py_None);
-		PyObject *message = PyImport_ImportModule("triton_proton._message");
-		PyObject *line = text ? PyUnicode_FromFormat("launches of instrumented kernels are "
-							     "not recorded: %U",
-							     text)
-				      : NULL;
-		PyObject *done = message && line ? PyObject_CallMethod(message, "warn", "O", line)
-						 : NULL;
-		Py_XDECREF(done);
+		PyObject *line = PyUnicode_FromFormat(
+			"launches of instrumented kernels are not recorded: %S",
+			value ? value : Py_None);
+		Py_XDECREF(line ? ext_call("triton_proton._message", "warn", line, NULL) : NULL);
 		Py_XDECREF(line);
-		Py_XDECREF(message);
-		Py_XDECREF(text);
 		PyErr_Clear();
 	}
 	Py_XDECREF(type);
 	Py_XDECREF(value);
 	Py_XDECREF(traceback);
 }
-
-PyDoc_STRVAR(allocate_doc,
-	     "instrument_allocate(size, alignment, stream)\n--\n\n"
-	     "Triton's profile allocator: the address of the buffer for the launch that follows on "
-	     "this thread, or 0 if it is not sampled.");
 
 /* Triton's launchers accept a number or an object with data_ptr(). */
 static PyObject *instrument_allocate(PyObject *module, PyObject *const *args, Py_ssize_t arg_count)
@@ -119,9 +102,6 @@ static bool launch_of(PyObject *metadata, uint64_t *function, uint64_t *stream)
 	return is_known;
 }
 
-PyDoc_STRVAR(launching_doc, "instrument_launching(metadata)\n--\n\n"
-			    "Before a kernel is launched: its time may be measured.");
-
 static PyObject *instrument_launching(PyObject *module, PyObject *metadata)
 {
 	uint64_t function = 0;
@@ -134,20 +114,15 @@ static PyObject *instrument_launching(PyObject *module, PyObject *metadata)
 /* False with an exception that ends programs, such as KeyboardInterrupt. */
 static bool serve_loop(uint64_t function)
 {
-	PyObject *call = ext_package_attribute("triton_proton._closed_loop", "serve");
-	PyObject *done = call ? PyObject_CallFunction(call, "K", (unsigned long long)function)
-			      : NULL;
-	Py_XDECREF(call);
+	PyObject *handle = PyLong_FromUnsignedLongLong(function);
+	PyObject *done = handle ? ext_call("triton_proton._closed_loop", "serve", handle, NULL)
+				: NULL;
+	Py_XDECREF(handle);
 	Py_XDECREF(done);
 	if (!done && PyErr_ExceptionMatches(PyExc_Exception))
 		PyErr_Clear(); /* the package cannot be imported, because Python is exiting */
 	return !PyErr_Occurred();
 }
-
-PyDoc_STRVAR(launched_doc,
-	     "instrument_launched(metadata)\n--\n\n"
-	     "After a kernel was launched: ties the buffer to the launch. `metadata` is Triton's "
-	     "LazyDict; its `data` names function and stream.");
 
 static PyObject *instrument_launched(PyObject *module, PyObject *metadata)
 {
@@ -161,9 +136,6 @@ static PyObject *instrument_launched(PyObject *module, PyObject *metadata)
 
 /* ------------------------------------------------------------------ closed loops */
 
-PyDoc_STRVAR(loop_doc, "instrument_loop(function, names, first, decisions)\n--\n\n"
-		       "Begin a closed loop with the function, which has the first of the scopes.");
-
 static PyObject *instrument_loop(PyObject *module, PyObject *args)
 {
 	unsigned long long function;
@@ -175,9 +147,6 @@ static PyObject *instrument_loop(PyObject *module, PyObject *args)
 	int status = proton_instrument_loop(function, names, first, decisions, &err);
 	return ext_none_or_raise(module, status, &err);
 }
-
-PyDoc_STRVAR(decisions_doc, "instrument_decisions(function)\n--\n\n"
-			    "The decisions of its loop, for instrument_loop(); None: no new ones.");
 
 static PyObject *instrument_decisions(PyObject *module, PyObject *function)
 {
@@ -192,9 +161,6 @@ static PyObject *instrument_decisions(PyObject *module, PyObject *function)
 	return result;
 }
 
-PyDoc_STRVAR(wanted_doc, "instrument_wanted(function)\n--\n\n"
-			 "A variant to compile: its number, first scope and end; None.");
-
 static PyObject *instrument_wanted(PyObject *module, PyObject *function)
 {
 	uint64_t handle;
@@ -206,9 +172,6 @@ static PyObject *instrument_wanted(PyObject *module, PyObject *function)
 	return Py_BuildValue("(III)", variant, first, end);
 }
 
-PyDoc_STRVAR(made_doc, "instrument_made(function, variant, made)\n--\n\n"
-		       "The variant was loaded as the function `made`; 0 if it is not usable.");
-
 static PyObject *instrument_made(PyObject *module, PyObject *args)
 {
 	unsigned long long function, made;
@@ -219,9 +182,6 @@ static PyObject *instrument_made(PyObject *module, PyObject *args)
 	Py_RETURN_NONE;
 }
 
-PyDoc_STRVAR(choice_doc, "instrument_choice(function, is_usual)\n--\n\n"
-			 "The variant for the next launch, or for launches that are not measured.");
-
 static PyObject *instrument_choice(PyObject *module, PyObject *args)
 {
 	unsigned long long function;
@@ -231,9 +191,6 @@ static PyObject *instrument_choice(PyObject *module, PyObject *args)
 	return PyLong_FromUnsignedLong(proton_instrument_choice(function, is_usual));
 }
 
-PyDoc_STRVAR(capturing_doc, "instrument_is_capturing(stream)\n--\n\n"
-			    "True if the stream is being captured into a graph.");
-
 static PyObject *instrument_is_capturing(PyObject *module, PyObject *stream)
 {
 	uint64_t handle;
@@ -241,9 +198,6 @@ static PyObject *instrument_is_capturing(PyObject *module, PyObject *stream)
 		return NULL;
 	return PyBool_FromLong(proton_instrument_is_capturing(handle));
 }
-
-PyDoc_STRVAR(loading_doc, "instrument_loading(begins)\n--\n\n"
-			  "Around loading a kernel: captures of other threads are not disturbed.");
 
 static PyObject *instrument_loading(PyObject *module, PyObject *begins)
 {
@@ -255,19 +209,43 @@ static PyObject *instrument_loading(PyObject *module, PyObject *begins)
 }
 
 PyMethodDef ext_instrument_launch_methods[] = {
-	{"instrument_kernel", instrument_kernel, METH_VARARGS, kernel_doc},
+	{"instrument_kernel", instrument_kernel, METH_VARARGS,
+	 "instrument_kernel(function, name, layout)\n--\n\n"
+	 "An instrumented kernel was loaded: the driver's handle of its function, and the "
+	 "layout of its records as its metadata has it."},
 	{"instrument_forget", instrument_forget, METH_O,
 	 "instrument_forget(function): the function is unloaded."},
 	{"instrument_allocate", (PyCFunction)(void (*)(void))instrument_allocate, METH_FASTCALL,
-	 allocate_doc},
-	{"instrument_launching", instrument_launching, METH_O, launching_doc},
-	{"instrument_launched", instrument_launched, METH_O, launched_doc},
-	{"instrument_loop", instrument_loop, METH_VARARGS, loop_doc},
-	{"instrument_decisions", instrument_decisions, METH_O, decisions_doc},
-	{"instrument_wanted", instrument_wanted, METH_O, wanted_doc},
-	{"instrument_made", instrument_made, METH_VARARGS, made_doc},
-	{"instrument_choice", instrument_choice, METH_VARARGS, choice_doc},
-	{"instrument_is_capturing", instrument_is_capturing, METH_O, capturing_doc},
-	{"instrument_loading", instrument_loading, METH_O, loading_doc},
+	 "instrument_allocate(size, alignment, stream)\n--\n\n"
+	 "Triton's profile allocator: the address of the buffer for the launch that follows on "
+	 "this thread, or 0 if it is not sampled."},
+	{"instrument_launching", instrument_launching, METH_O,
+	 "instrument_launching(metadata)\n--\n\n"
+	 "Before a kernel is launched: its time may be measured."},
+	{"instrument_launched", instrument_launched, METH_O,
+	 "instrument_launched(metadata)\n--\n\n"
+	 "After a kernel was launched: ties the buffer to the launch. `metadata` is Triton's "
+	 "LazyDict; its `data` names function and stream."},
+	{"instrument_loop", instrument_loop, METH_VARARGS,
+	 "instrument_loop(function, names, first, decisions)\n--\n\n"
+	 "Begin a closed loop with the function, which has the first of the scopes."},
+	{"instrument_decisions", instrument_decisions, METH_O,
+	 "instrument_decisions(function)\n--\n\n"
+	 "The decisions of its loop, for instrument_loop(); None: no new ones."},
+	{"instrument_wanted", instrument_wanted, METH_O,
+	 "instrument_wanted(function)\n--\n\n"
+	 "A variant to compile: its number, first scope and end; None."},
+	{"instrument_made", instrument_made, METH_VARARGS,
+	 "instrument_made(function, variant, made)\n--\n\n"
+	 "The variant was loaded as the function `made`; 0 if it is not usable."},
+	{"instrument_choice", instrument_choice, METH_VARARGS,
+	 "instrument_choice(function, is_usual)\n--\n\n"
+	 "The variant for the next launch, or for launches that are not measured."},
+	{"instrument_is_capturing", instrument_is_capturing, METH_O,
+	 "instrument_is_capturing(stream)\n--\n\n"
+	 "True if the stream is being captured into a graph."},
+	{"instrument_loading", instrument_loading, METH_O,
+	 "instrument_loading(begins)\n--\n\n"
+	 "Around loading a kernel: captures of other threads are not disturbed."},
 	{NULL, NULL, 0, NULL},
 };

@@ -37,20 +37,20 @@ static void number_launch(void)
 }
 
 /* Objects that a program may replace while other threads launch: a new reference, or NULL. */
-static PyObject *shared_get(struct ext_launch *launch, PyObject **shared)
+static PyObject *shared_get(struct ext_launch *launch, enum ext_shared which)
 {
 	ext_lock(&launch->lock);
-	PyObject *object = Py_XNewRef(*shared);
+	PyObject *object = Py_XNewRef(launch->shared[which]);
 	ext_unlock(&launch->lock);
 	return object;
 }
 
 /* Steals a reference to `object`, which may be NULL. */
-static void shared_set(struct ext_launch *launch, PyObject **shared, PyObject *object)
+static void shared_set(struct ext_launch *launch, enum ext_shared which, PyObject *object)
 {
 	ext_lock(&launch->lock);
-	PyObject *old = *shared;
-	*shared = object;
+	PyObject *old = launch->shared[which];
+	launch->shared[which] = object;
 	ext_unlock(&launch->lock);
 	Py_XDECREF(old);
 }
@@ -91,13 +91,11 @@ static int warn_of_failure(PyObject *kernel_name)
 	PyObject *type, *value, *traceback;
 	PyErr_Fetch(&type, &value, &traceback);
 	PyErr_NormalizeException(&type, &value, &traceback);
-	PyObject *warn = ext_package_attribute("triton_proton.hooks.launch", "_warn_of_failure");
-	PyObject *result = warn ? PyObject_CallFunctionObjArgs(warn, kernel_name, value, NULL)
-				: NULL;
+	PyObject *result =
+		ext_call("triton_proton.hooks.launch", "_warn_of_failure", kernel_name, value);
 	if (!result)
 		PyErr_Clear();
 	Py_XDECREF(result);
-	Py_XDECREF(warn);
 	Py_XDECREF(type);
 	Py_XDECREF(value);
 	Py_XDECREF(traceback);
@@ -111,7 +109,7 @@ static bool is_lazy_dict(struct ext_launch *launch, PyObject *metadata)
 {
 	PyTypeObject *type = Py_TYPE(metadata);
 	ext_lock(&launch->lock);
-	bool is_known = (PyObject *)type == launch->lazy_type;
+	bool is_known = (PyObject *)type == launch->shared[EXT_LAZY_TYPE];
 	ext_unlock(&launch->lock);
 	if (is_known)
 		return true;
@@ -124,7 +122,7 @@ static bool is_lazy_dict(struct ext_launch *launch, PyObject *metadata)
 		PyErr_Clear();
 	Py_XDECREF(module);
 	if (is_tritons)
-		shared_set(launch, &launch->lazy_type, Py_NewRef((PyObject *)type));
+		shared_set(launch, EXT_LAZY_TYPE, Py_NewRef((PyObject *)type));
 	return is_tritons;
 }
 
@@ -138,7 +136,7 @@ static int merge(struct ext_launch *launch, PyObject *metadata, PyObject **data,
 	if (!merged)
 		return -1;
 	Py_SETREF(*data, merged);
-	return PyObject_SetAttr(metadata, launch->data_name, merged);
+	return PyObject_SetAttr(metadata, launch->names[EXT_DATA], merged);
 }
 
 /* The work of LazyDict.get(); the metadata's dict is then in *data. 0, or -1 with an exception. */
@@ -167,7 +165,7 @@ static PyObject *evaluate(struct ext_launch *launch, PyObject *metadata, PyObjec
 	PyObject *extras = NULL;
 	PyObject *result = NULL;
 	if (is_lazy_dict(launch, metadata) && PyDict_CheckExact(*data)) {
-		extras = PyObject_GetAttr(metadata, launch->extras_name);
+		extras = PyObject_GetAttr(metadata, launch->names[EXT_EXTRAS]);
 		if (!extras)
 			PyErr_Clear();
 	}
@@ -178,7 +176,7 @@ static PyObject *evaluate(struct ext_launch *launch, PyObject *metadata, PyObjec
 	}
 	begin_hook(launch, kernel_frame);
 	if (!is_known)
-		result = PyObject_CallMethodNoArgs(metadata, launch->get_name);
+		result = PyObject_CallMethodNoArgs(metadata, launch->names[EXT_GET]);
 	else if (evaluate_extras(launch, metadata, data, extras) == 0)
 		result = Py_NewRef(*data);
 	end_hook();
@@ -194,12 +192,12 @@ static PyObject *evaluate(struct ext_launch *launch, PyObject *metadata, PyObjec
 /* ------------------------------------------------------------------ the filter */
 
 /* 1: the pattern matches at the beginning of `name`; 0: no match; -1 with an exception. */
-static int matches(struct ext_launch *launch, PyObject **shared, int if_none, PyObject *name)
+static int matches(struct ext_launch *launch, enum ext_shared which, int if_none, PyObject *name)
 {
-	PyObject *pattern = shared_get(launch, shared);
+	PyObject *pattern = shared_get(launch, which);
 	if (!pattern)
 		return if_none;
-	PyObject *match = PyObject_CallMethodOneArg(pattern, launch->match_name, name);
+	PyObject *match = PyObject_CallMethodOneArg(pattern, launch->names[EXT_MATCH], name);
 	Py_DECREF(pattern);
 	if (!match)
 		return -1;
@@ -211,10 +209,10 @@ static int matches(struct ext_launch *launch, PyObject **shared, int if_none, Py
 /* 1: metadata of a kernel with this name is wanted; 0: not wanted; -1 with an exception. */
 static int is_wanted(struct ext_launch *launch, PyObject *name)
 {
-	int result = matches(launch, &launch->include, 1, name);
+	int result = matches(launch, EXT_INCLUDE, 1, name);
 	if (result != 1)
 		return result;
-	result = matches(launch, &launch->exclude, 0, name);
+	result = matches(launch, EXT_EXCLUDE, 0, name);
 	return result < 0 ? result : !result;
 }
 
@@ -228,14 +226,12 @@ static int add_objects(struct ext_state *state, uint32_t frame, struct proton_co
 	int result = -1;
 	proton_op_exit();
 	begin_hook(&state->launch, kernel_frame);
-	PyObject *select = ext_package_attribute("triton_proton.metric", "launch_metrics");
-	PyObject *metrics = select ? PyObject_CallOneArg(select, launched) : NULL;
+	PyObject *metrics = ext_call("triton_proton.metric", "launch_metrics", launched, NULL);
 	if (metrics)
 		result = ext_metrics_add(state, where, metrics);
 	end_hook();
 	proton_op_enter(frame, &again);
 	Py_XDECREF(metrics);
-	Py_XDECREF(select);
 	return result;
 }
 
@@ -244,7 +240,7 @@ static int find_frame(struct ext_state *state, PyObject *raw_name, PyObject *lau
 		      uint32_t *frame)
 {
 	PyObject *name;
-	int result = ext_dict_get(launched, state->launch.name_key, &name);
+	int result = ext_dict_get(launched, state->launch.names[EXT_NAME], &name);
 	if (result < 0)
 		return -1;
 	result = 1;
@@ -296,12 +292,12 @@ static int enter_named(struct ext_state *state, PyObject *metadata, PyObject **d
 static PyObject *raw_name_of(struct ext_launch *launch, PyObject *data)
 {
 	PyObject *name = NULL;
-	if (PyDict_Check(data) && ext_dict_get(data, launch->name_key, &name) < 0)
+	if (PyDict_Check(data) && ext_dict_get(data, launch->names[EXT_NAME], &name) < 0)
 		PyErr_Clear();
 	if (name && PyUnicode_Check(name))
 		return name;
 	Py_XDECREF(name);
-	return Py_NewRef(launch->empty_name);
+	return Py_NewRef(launch->names[EXT_EMPTY]);
 }
 
 static PyObject *launch_enter(PyObject *module, PyObject *metadata)
@@ -310,7 +306,7 @@ static PyObject *launch_enter(PyObject *module, PyObject *metadata)
 	if (thread.is_in_hook)
 		Py_RETURN_NONE;
 	leave_op(); /* of a launch that failed between enter and exit */
-	PyObject *data = PyObject_GetAttr(metadata, state->launch.data_name);
+	PyObject *data = PyObject_GetAttr(metadata, state->launch.names[EXT_DATA]);
 	if (!data)
 		return NULL;
 	PyObject *raw_name = raw_name_of(&state->launch, data);
@@ -338,15 +334,14 @@ static PyObject *launch_id(PyObject *module, PyObject *unused)
 	return PyLong_FromUnsignedLongLong(thread.launch_id);
 }
 
-static PyObject *launch_filter(PyObject *module, PyObject *const *args, Py_ssize_t arg_count)
+static PyObject *launch_filter(PyObject *module, PyObject *args)
 {
 	struct ext_launch *launch = &ext_state_of(module)->launch;
-	if (arg_count != 2) {
-		PyErr_SetString(PyExc_TypeError, "launch_filter takes two patterns or None");
+	PyObject *include, *exclude;
+	if (!PyArg_ParseTuple(args, "OO:launch_filter", &include, &exclude))
 		return NULL;
-	}
-	shared_set(launch, &launch->include, args[0] == Py_None ? NULL : Py_NewRef(args[0]));
-	shared_set(launch, &launch->exclude, args[1] == Py_None ? NULL : Py_NewRef(args[1]));
+	shared_set(launch, EXT_INCLUDE, include == Py_None ? NULL : Py_NewRef(include));
+	shared_set(launch, EXT_EXCLUDE, exclude == Py_None ? NULL : Py_NewRef(exclude));
 	Py_RETURN_NONE;
 }
 
@@ -370,7 +365,7 @@ static PyObject *call_hooks(struct ext_launch *launch, PyObject *method, PyObjec
 		return NULL;
 	}
 	/* Hooks may be activated and paused concurrently: that creates a new list. */
-	PyObject *hooks = shared_get(launch, &launch->hooks);
+	PyObject *hooks = shared_get(launch, EXT_HOOKS);
 	if (!hooks)
 		Py_RETURN_NONE;
 	Py_ssize_t count = PyList_GET_SIZE(hooks);
@@ -393,16 +388,14 @@ static PyObject *hooks_enter(PyObject *module, PyObject *const *args, Py_ssize_t
 			     PyObject *names)
 {
 	struct ext_launch *launch = &ext_state_of(module)->launch;
-	(void)names;
-	return call_hooks(launch, launch->enter_name, args, arg_count, false);
+	return call_hooks(launch, launch->names[EXT_ENTER], args, arg_count, false);
 }
 
 static PyObject *hooks_exit(PyObject *module, PyObject *const *args, Py_ssize_t arg_count,
 			    PyObject *names)
 {
 	struct ext_launch *launch = &ext_state_of(module)->launch;
-	(void)names;
-	return call_hooks(launch, launch->exit_name, args, arg_count, true);
+	return call_hooks(launch, launch->names[EXT_EXIT], args, arg_count, true);
 }
 
 static PyObject *hooks_set(PyObject *module, PyObject *hooks)
@@ -412,20 +405,20 @@ static PyObject *hooks_set(PyObject *module, PyObject *hooks)
 		PyErr_SetString(PyExc_TypeError, "hooks_set takes a list");
 		return NULL;
 	}
-	shared_set(launch, &launch->hooks, Py_NewRef(hooks));
+	shared_set(launch, EXT_HOOKS, Py_NewRef(hooks));
 	Py_RETURN_NONE;
 }
 
 /* ------------------------------------------------------------------ tables */
 
-static PyMethodDef launch_methods[] = {
+PyMethodDef ext_launch_methods[] = {
 	{"launch_enter", launch_enter, METH_O,
 	 "launch_enter(metadata): the hook 'triton', before a kernel is launched."},
 	{"launch_exit", launch_exit, METH_O,
 	 "launch_exit(metadata): the hook 'triton', after a kernel was launched."},
 	{"launch_id", launch_id, METH_NOARGS,
 	 "launch_id(): id of the last launch that launch_enter() entered on this thread, or None."},
-	{"launch_filter", (PyCFunction)(void (*)(void))launch_filter, METH_FASTCALL,
+	{"launch_filter", launch_filter, METH_VARARGS,
 	 "launch_filter(include, exclude): compiled patterns or None."},
 	{"launch_metadata_levels", launch_metadata_levels, METH_O,
 	 "launch_metadata_levels(number): 1, or 2 with the kernel below the metadata state."},
@@ -438,48 +431,32 @@ static PyMethodDef launch_methods[] = {
 	{NULL, NULL, 0, NULL},
 };
 
-int ext_launch_init(PyObject *module, struct ext_state *state)
+int ext_launch_init(struct ext_state *state)
 {
-	struct ext_launch *launch = &state->launch;
-	const struct {
-		PyObject **string;
-		const char *text;
-	} strings[] = {
-		{&launch->enter_name, "enter"}, {&launch->exit_name, "exit"},
-		{&launch->data_name, "data"},   {&launch->extras_name, "extras"},
-		{&launch->get_name, "get"},     {&launch->match_name, "match"},
-		{&launch->name_key, "name"},    {&launch->empty_name, ""},
+	static const char *const texts[EXT_LAUNCH_NAMES] = {
+		[EXT_ENTER] = "enter",   [EXT_EXIT] = "exit", [EXT_DATA] = "data",
+		[EXT_EXTRAS] = "extras", [EXT_GET] = "get",   [EXT_MATCH] = "match",
+		[EXT_NAME] = "name",     [EXT_EMPTY] = "",
 	};
-	for (size_t i = 0; i < sizeof(strings) / sizeof(strings[0]); i++) {
-		*strings[i].string = PyUnicode_InternFromString(strings[i].text);
-		if (!*strings[i].string)
+	for (size_t i = 0; i < EXT_LAUNCH_NAMES; i++) {
+		state->launch.names[i] = PyUnicode_InternFromString(texts[i]);
+		if (!state->launch.names[i])
 			return -1;
 	}
-	return PyModule_AddFunctions(module, launch_methods);
+	return 0;
 }
 
 int ext_launch_traverse(struct ext_state *state, visitproc visit, void *arg)
 {
-	Py_VISIT(state->launch.hooks);
-	Py_VISIT(state->launch.include);
-	Py_VISIT(state->launch.exclude);
-	Py_VISIT(state->launch.lazy_type);
+	for (size_t i = 0; i < EXT_SHARED; i++)
+		Py_VISIT(state->launch.shared[i]);
 	return 0;
 }
 
 void ext_launch_clear(struct ext_state *state)
 {
-	struct ext_launch *launch = &state->launch;
-	Py_CLEAR(launch->hooks);
-	Py_CLEAR(launch->include);
-	Py_CLEAR(launch->exclude);
-	Py_CLEAR(launch->lazy_type);
-	Py_CLEAR(launch->enter_name);
-	Py_CLEAR(launch->exit_name);
-	Py_CLEAR(launch->data_name);
-	Py_CLEAR(launch->extras_name);
-	Py_CLEAR(launch->get_name);
-	Py_CLEAR(launch->match_name);
-	Py_CLEAR(launch->name_key);
-	Py_CLEAR(launch->empty_name);
+	for (size_t i = 0; i < EXT_SHARED; i++)
+		Py_CLEAR(state->launch.shared[i]);
+	for (size_t i = 0; i < EXT_LAUNCH_NAMES; i++)
+		Py_CLEAR(state->launch.names[i]);
 }

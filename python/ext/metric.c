@@ -3,15 +3,17 @@
  *
  * Numbers, strings and lists of numbers are converted here. A dict with other values is first split
  * by triton_proton.metric.split_metrics, in Python: numpy arrays, tensors on the CPU and objects
- * with __float__ become plain values, tensors on a device go to device.c. The metrics of the
- * roofline have a fixed type: flops, flops8/16/32/64 are doubles, bytes is an integer.
+ * with __float__ become plain values. Tensors on a device become tuples, and libproton reads them
+ * in stream order, without waiting. A tensor is kept alive until libproton releases it, on any
+ * thread, with or without the GIL: it goes to a list, and the next thread with the GIL drops the
+ * reference.
  *
- * The meaning of a name is cached (names.c).
+ * The metrics of the roofline have a fixed type: flops, flops8/16/32/64 are doubles, bytes is an
+ * integer. The meaning of a name is cached (names.c).
  */
 #include "ext.h"
 
-#include <stddef.h>
-#include <structmember.h>
+#include <stdlib.h>
 
 #define INLINE_MAX 12
 
@@ -182,15 +184,11 @@ static int convert_vector(PyObject *sequence, enum forced_type forced, struct me
 static int convert_sequence(PyObject *sequence, enum forced_type forced, struct metric_list *list,
 			    struct proton_metric *metric)
 {
-#ifdef Py_GIL_DISABLED
-	/* Another thread may change a list. */
-	PyObject *own = PySequence_Tuple(sequence);
+	/* Without a GIL, another thread may change a list. */
+	PyObject *own = EXT_HAS_GIL ? Py_NewRef(sequence) : PySequence_Tuple(sequence);
 	int result = own ? convert_vector(own, forced, list, metric) : -1;
 	Py_XDECREF(own);
 	return result;
-#else
-	return convert_vector(sequence, forced, list, metric);
-#endif
 }
 
 /* ------------------------------------------------------------------ the dict */
@@ -307,12 +305,92 @@ static int list_fill(struct ext_state *state, struct metric_list *list, PyObject
 /* The dict, which no other thread changes (without a GIL a copy). NULL with an exception. */
 static PyObject *snapshot(PyObject *metrics)
 {
-#ifdef Py_GIL_DISABLED
-	return PyDict_Copy(metrics);
-#else
-	return Py_NewRef(metrics);
-#endif
+	return EXT_HAS_GIL ? Py_NewRef(metrics) : PyDict_Copy(metrics);
 }
+
+/* ------------------------------------------------------------------ tensors */
+
+struct held {
+	struct held *next;
+	PyObject *object;
+};
+
+/* Process-wide, like libproton; the objects belong to the only interpreter that may use it. */
+static _Atomic(struct held *) released;
+
+static void on_release(void *user)
+{
+	struct held *held = user;
+	held->next = atomic_load_explicit(&released, memory_order_relaxed);
+	while (!atomic_compare_exchange_weak_explicit(&released, &held->next, held,
+						      memory_order_release, memory_order_relaxed))
+		;
+}
+
+void ext_metrics_let_go(void)
+{
+	if (!atomic_load_explicit(&released, memory_order_relaxed))
+		return;
+	struct held *held = atomic_exchange_explicit(&released, NULL, memory_order_acquire);
+	while (held) {
+		struct held *next = held->next;
+		Py_DECREF(held->object);
+		free(held);
+		held = next;
+	}
+}
+
+/* Adds one tuple; a tensor that cannot be read goes to `rest` by its name, or is an error. */
+static int add_tuple(struct ext_state *state, struct proton_context where, PyObject *tuple,
+		     PyObject *rest)
+{
+	static const enum proton_metric_type types[2][2] = {
+		{PROTON_METRIC_INT64, PROTON_METRIC_DOUBLE},
+		{PROTON_METRIC_INT64_VECTOR, PROTON_METRIC_DOUBLE_VECTOR},
+	};
+	struct held *held = malloc(sizeof(*held));
+	struct proton_device_metric metric = {
+		.size = sizeof(metric), .release = on_release, .user = held};
+	struct proton_error err;
+	int element, is_double, is_vector, status;
+	unsigned long long address, stream;
+	if (!held)
+		PyErr_NoMemory();
+	if (!held ||
+	    !PyArg_ParseTuple(tuple, "sippIKKO", &metric.name, &element, &is_double, &is_vector,
+			      &metric.count, &address, &stream, &held->object)) {
+		free(held);
+		return -1;
+	}
+	metric.type = types[is_vector][is_double];
+	metric.element = (enum proton_element)element;
+	metric.address = address;
+	metric.stream = stream;
+	PyObject *object = Py_NewRef(held->object);
+	EXT_UNLOCKED(status = proton_metrics_add_device(where, &metric, &err));
+	if (status == PROTON_OK)
+		return 0;
+	free(held);
+	int result = -1;
+	if (status == PROTON_E_UNSUPPORTED && rest)
+		result = PyDict_SetItemString(rest, metric.name, object);
+	else
+		ext_raise(state, status, &err);
+	Py_DECREF(object);
+	return result;
+}
+
+int ext_metrics_add_tuples(struct ext_state *state, struct proton_context where, PyObject *tuples,
+			   PyObject *rest)
+{
+	ext_metrics_let_go();
+	for (Py_ssize_t i = 0; i < PyList_GET_SIZE(tuples); i++)
+		if (add_tuple(state, where, PyList_GET_ITEM(tuples, i), rest) < 0)
+			return -1;
+	return 0;
+}
+
+/* ------------------------------------------------------------------ adding */
 
 /* Passes the list to libproton. 0, or -1 with an exception. */
 static int list_add(struct ext_state *state, const struct metric_list *list,
@@ -347,36 +425,29 @@ static int add_rest(struct ext_state *state, struct proton_context where, PyObje
 {
 	if (PyDict_GET_SIZE(rest) == 0)
 		return 0;
-	PyObject *make_plain = ext_package_attribute("triton_proton.metric", "plain_metrics");
-	PyObject *plain = make_plain ? PyObject_CallOneArg(make_plain, rest) : NULL;
+	PyObject *plain = ext_call("triton_proton.metric", "plain_metrics", rest, NULL);
 	int result = plain ? add_plain(state, where, plain) : -1;
 	Py_XDECREF(plain);
-	Py_XDECREF(make_plain);
 	return result;
 }
 
 /* Adds a dict with values that need Python. */
 static int add_objects(struct ext_state *state, struct proton_context where, PyObject *metrics)
 {
-	PyObject *split = ext_package_attribute("triton_proton.metric", "split_metrics");
-	PyObject *parts = split ? PyObject_CallOneArg(split, metrics) : NULL;
+	PyObject *parts = ext_call("triton_proton.metric", "split_metrics", metrics, NULL);
 	PyObject *plain, *tuples;
-	PyObject *rest = NULL;
+	PyObject *rest = parts ? PyDict_New() : NULL;
 	int result = -1;
-	Py_XDECREF(split);
-	if (!parts)
-		return -1;
-	if (PyArg_ParseTuple(parts, "O!O!", &PyDict_Type, &plain, &PyList_Type, &tuples)) {
-		ext_device_let_go();
+	if (rest && PyArg_ParseTuple(parts, "O!O!", &PyDict_Type, &plain, &PyList_Type, &tuples)) {
 		/* The plain ones first: they are added even if others fail. */
 		result = add_plain(state, where, plain);
-		if (result == 0 && PyList_GET_SIZE(tuples) > 0)
-			result = ext_device_add(state, where, tuples, &rest);
-		if (result == 0 && rest)
+		if (result == 0)
+			result = ext_metrics_add_tuples(state, where, tuples, rest);
+		if (result == 0)
 			result = add_rest(state, where, rest);
 	}
 	Py_XDECREF(rest);
-	Py_DECREF(parts);
+	Py_XDECREF(parts);
 	return result;
 }
 
@@ -421,74 +492,4 @@ int ext_metrics_add_launch(struct ext_state *state, struct proton_context where,
 	list_fini(&list);
 	Py_DECREF(own);
 	return result;
-}
-
-/* ------------------------------------------------------------------ TensorMetric */
-
-static PyObject *tensor_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
-{
-	char *keywords[] = {(char[]){"ptr"}, (char[]){"index"}, (char[]){"size"}, NULL};
-	unsigned long long ptr;
-	Py_ssize_t index;
-	Py_ssize_t size = 1;
-	if (!PyArg_ParseTupleAndKeywords(args, kwargs, "Kn|n:TensorMetric", keywords, &ptr, &index,
-					 &size))
-		return NULL;
-	if (index < 0 || size < 1) {
-		PyErr_SetString(PyExc_ValueError, "TensorMetric: index or size out of range");
-		return NULL;
-	}
-	struct ext_tensor_metric *self = (struct ext_tensor_metric *)type->tp_alloc(type, 0);
-	if (!self)
-		return NULL;
-	self->ptr = ptr;
-	self->index = index;
-	self->size = size;
-	return (PyObject *)self;
-}
-
-static void tensor_dealloc(PyObject *object)
-{
-	PyTypeObject *type = Py_TYPE(object);
-	type->tp_free(object);
-	Py_DECREF(type);
-}
-
-static PyMemberDef tensor_members[] = {
-	{"ptr", T_ULONGLONG, offsetof(struct ext_tensor_metric, ptr), READONLY,
-	 "Address on the device."},
-	{"index", T_PYSSIZET, offsetof(struct ext_tensor_metric, index), READONLY,
-	 "Type of the value."},
-	{"size", T_PYSSIZET, offsetof(struct ext_tensor_metric, size), READONLY,
-	 "Number of elements."},
-	{NULL, 0, 0, 0, NULL},
-};
-
-static PyType_Slot tensor_slots[] = {
-	{Py_tp_new, (void *)tensor_new},
-	{Py_tp_dealloc, (void *)tensor_dealloc},
-	{Py_tp_members, tensor_members},
-	{0, NULL},
-};
-
-static PyType_Spec tensor_spec = {
-	.name = "triton_proton._libproton.TensorMetric",
-	.basicsize = sizeof(struct ext_tensor_metric),
-	.flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
-	.slots = tensor_slots,
-};
-
-int ext_metric_init(PyObject *module, struct ext_state *state)
-{
-	state->tensor = (PyTypeObject *)PyType_FromModuleAndSpec(module, &tensor_spec, NULL);
-	if (!state->tensor ||
-	    PyModule_AddObjectRef(module, "TensorMetric", (PyObject *)state->tensor) < 0)
-		return -1;
-	if (PyModule_AddIntConstant(module, "metric_type_int64_index", EXT_INDEX_INT64) < 0 ||
-	    PyModule_AddIntConstant(module, "metric_type_double_index", EXT_INDEX_DOUBLE) < 0 ||
-	    PyModule_AddIntConstant(module, "metric_type_vector_int64_index",
-				    EXT_INDEX_INT64_VECTOR) < 0)
-		return -1;
-	return PyModule_AddIntConstant(module, "metric_type_vector_double_index",
-				       EXT_INDEX_DOUBLE_VECTOR);
 }

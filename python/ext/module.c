@@ -3,6 +3,7 @@
  *
  * libproton exists once per process, so only one interpreter may have the module.
  */
+#include "base/array.h"
 #include "ext.h"
 #include "torch/torch.h"
 
@@ -19,6 +20,46 @@ static PyMethodDef module_methods[] = {
 	{"version", module_version, METH_NOARGS, "The version of libproton, 'major.minor.patch'."},
 	{NULL, NULL, 0, NULL},
 };
+
+static PyMethodDef *const methods_of_parts[] = {
+	ext_autograd_methods,   ext_torch_methods,     ext_context_methods,
+	ext_control_methods,    ext_generated_methods, ext_instrument_launch_methods,
+	ext_instrument_methods, ext_launch_methods,    ext_session_methods,
+	ext_stack_methods,      ext_work_methods,
+};
+
+static const struct {
+	const char *name;
+	long value;
+} numbers[] = {
+	{"KEEP_WORKING_FILE", PROTON_SESSION_KEEP_WORKING_FILE},
+	{"QUIET", PROTON_SESSION_QUIET},
+	{"MEMORY", PROTON_SESSION_MEMORY},
+	{"RANKS", PROTON_SESSION_RANKS},
+	{"device_metric_max_bytes", PROTON_DEVICE_METRIC_MAX_BYTES},
+};
+
+static const struct {
+	const char *name, *value;
+} texts[] = {
+	{"__version__", PROTON_VERSION},
+	{"metadata_scope_name", "__proton_launch_metadata"},
+	{"metadata_scope_prefix", "__proton_launch_metadata:"},
+};
+
+static int add_parts(PyObject *module)
+{
+	for (size_t i = 0; i < ARRAY_LENGTH(methods_of_parts); i++)
+		if (PyModule_AddFunctions(module, methods_of_parts[i]) < 0)
+			return -1;
+	for (size_t i = 0; i < ARRAY_LENGTH(numbers); i++)
+		if (PyModule_AddIntConstant(module, numbers[i].name, numbers[i].value) < 0)
+			return -1;
+	for (size_t i = 0; i < ARRAY_LENGTH(texts); i++)
+		if (PyModule_AddStringConstant(module, texts[i].name, texts[i].value) < 0)
+			return -1;
+	return 0;
+}
 
 /* One interpreter of the process may have the module; it may import it repeatedly. */
 static int claim_process(struct ext_state *state)
@@ -49,18 +90,11 @@ static int module_exec(PyObject *module)
 		PyExc_RuntimeError, NULL);
 	if (!state->error || PyModule_AddObjectRef(module, "ProtonError", state->error) < 0)
 		return -1;
-	if (PyModule_AddStringConstant(module, "__version__", PROTON_VERSION) < 0)
+	if (add_parts(module) < 0 || ext_scope_init(module, state) < 0 ||
+	    ext_stack_init(module, state) < 0 || ext_launch_init(state) < 0 ||
+	    ext_work_init(module) < 0 || ext_tasks_init() < 0)
 		return -1;
-	if (ext_scope_init(module, state) < 0 || ext_stack_init(module, state) < 0 ||
-	    ext_session_init(module, state) < 0 || ext_metric_init(module, state) < 0 ||
-	    ext_launch_init(module, state) < 0 || ext_device_init(module) < 0 ||
-	    PyModule_AddFunctions(module, ext_instrument_methods) < 0 ||
-	    PyModule_AddFunctions(module, ext_instrument_launch_methods) < 0 ||
-	    PyModule_AddFunctions(module, ext_peaks_methods) < 0 || ext_work_init(module) < 0 ||
-	    PyModule_AddFunctions(module, ext_control_methods) < 0 || ext_tasks_init() < 0 ||
-	    ext_hold_init(module) < 0 || ext_torch_init(module) < 0)
-		return -1;
-	return ext_context_init(module, state);
+	return ext_context_init();
 }
 
 static int module_traverse(PyObject *module, visitproc visit, void *arg)
@@ -70,7 +104,6 @@ static int module_traverse(PyObject *module, visitproc visit, void *arg)
 	Py_VISIT(state->scope);
 	Py_VISIT(state->timed);
 	Py_VISIT(state->threads);
-	Py_VISIT(state->tensor);
 	return ext_launch_traverse(state, visit, arg);
 }
 
@@ -81,7 +114,6 @@ static int module_clear(PyObject *module)
 	Py_CLEAR(state->scope);
 	Py_CLEAR(state->timed);
 	Py_CLEAR(state->threads);
-	Py_CLEAR(state->tensor);
 	Py_CLEAR(state->threads_key);
 	for (size_t i = 0; i < EXT_NAME_SLOTS; i++)
 		Py_CLEAR(state->names[i].name);

@@ -17,14 +17,15 @@ struct ext_state *ext_state_of_type(PyTypeObject *type)
 	return NULL;
 }
 
-PyObject *ext_package_attribute(const char *module, const char *name)
+PyObject *ext_call(const char *module, const char *function, PyObject *first, PyObject *second)
 {
 	PyObject *imported = PyImport_ImportModule(module);
-	if (!imported)
-		return NULL;
-	PyObject *attribute = PyObject_GetAttrString(imported, name);
-	Py_DECREF(imported);
-	return attribute;
+	PyObject *callable = imported ? PyObject_GetAttrString(imported, function) : NULL;
+	PyObject *result = callable ? PyObject_CallFunctionObjArgs(callable, first, second, NULL)
+				    : NULL;
+	Py_XDECREF(callable);
+	Py_XDECREF(imported);
+	return result;
 }
 
 const char *ext_utf8(PyObject *string, Py_ssize_t *length_out, PyObject **owner_out)

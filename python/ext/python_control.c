@@ -1,7 +1,7 @@
 /*
- * Control from outside: sessions that `proton ctl` starts get all options of the package, so the
- * thread of the commands calls functions of Python. It waits for the GIL, the program does not wait
- * for it.
+ * Threads of libproton that use Python. Sessions that `proton ctl` starts get all options of the
+ * package, so the thread of the commands calls functions of Python. It waits for the GIL, the
+ * program does not wait for it. Another thread may hold the program's threads.
  */
 #include "ext.h"
 
@@ -29,7 +29,7 @@ static int take_exception(struct proton_error *err)
 /* True if the interpreter ends, with an error: its functions cannot be called any more. */
 static bool is_too_late(struct proton_error *err)
 {
-	if (!ext_is_finalizing() && Py_IsInitialized())
+	if (ext_is_running())
 		return false;
 	err->status = PROTON_E_STATE;
 	snprintf(err->text, sizeof(err->text), "the program ends");
@@ -72,9 +72,7 @@ static int finalize(int session, const char *format, struct proton_error *err)
 
 static void *let_go(void)
 {
-	return !ext_is_finalizing() && Py_IsInitialized() && PyGILState_Check()
-		       ? PyEval_SaveThread()
-		       : NULL;
+	return ext_is_running() && PyGILState_Check() ? PyEval_SaveThread() : NULL;
 }
 
 static void take_back(void *held)
@@ -145,7 +143,51 @@ static PyObject *take_snapshot(PyObject *module, PyObject *args)
 	return PyUnicode_DecodeFSDefault(path);
 }
 
+/* ------------------------------------------------------------------ holding threads */
+
+#ifndef Py_GIL_DISABLED
+
+/*
+ * The thread with the GIL keeps the threads of Python from beginning a call of the driver. Most
+ * launchers release the GIL inside the call and need it to return, so a thread stops after its
+ * call. Free-threaded builds have no such lock.
+ */
+static PyGILState_STATE held; /* of the thread that holds; libproton lets one hold at a time */
+
+static bool begin(void)
+{
+	if (!ext_is_running())
+		return false;
+	held = PyGILState_Ensure();
+	return true;
+}
+
+static void end(void)
+{
+	PyGILState_Release(held);
+}
+
+/* A thread that Python has never seen does not need the GIL. */
+static bool covers(void)
+{
+	return ext_thread_of_caller() != NULL;
+}
+
+static const struct proton_holder holder = {begin, end, covers};
+
+#endif
+
+static PyObject *hold_threads(PyObject *module, PyObject *wanted)
+{
+#ifndef Py_GIL_DISABLED
+	EXT_UNLOCKED(proton_holder_set(wanted == Py_True ? &holder : NULL));
+#endif
+	Py_RETURN_NONE;
+}
+
 PyMethodDef ext_control_methods[] = {
+	{"hold_threads", hold_threads, METH_O,
+	 "hold_threads(wanted): whether libproton may hold the threads of Python."},
 	{"listen", listen_for_commands, METH_VARARGS,
 	 "listen(name, context, data, backend, mode, flags, format, start, finalize): take "
 	 "commands of proton ctl."},

@@ -26,12 +26,6 @@ static bool text_or_null(PyObject *object, const char *what, const char **text_o
 	return true;
 }
 
-PyDoc_STRVAR(
-	start_doc,
-	"start(path, context=None, data=None, profiler=None, mode=None, flags=0, format=None)\n"
-	"--\n\n"
-	"Start a session and return its number. `path` is str or bytes.");
-
 static PyObject *start(PyObject *module, PyObject *args)
 {
 	PyObject *path, *context = NULL, *data = NULL, *profiler = NULL, *mode = NULL;
@@ -54,8 +48,7 @@ static PyObject *start(PyObject *module, PyObject *args)
 	struct proton_error err;
 	int status;
 	EXT_UNLOCKED(status = proton_start(&options, &session, &err));
-	result = status == PROTON_OK ? PyLong_FromLong(session)
-				     : ext_raise(ext_state_of(module), status, &err);
+	result = ext_value_or_raise(module, status, &err, PyLong_FromLong(session));
 out:
 	Py_DECREF(path);
 	return result;
@@ -63,99 +56,73 @@ out:
 
 /* ------------------------------------------------------------------ activate, deactivate */
 
-static PyObject *activate_session(PyObject *module, int session)
-{
-	struct proton_error err;
-	int status;
-	EXT_UNLOCKED(status = proton_activate(session, &err));
-	return ext_none_or_raise(module, status, &err);
-}
-
 /* Rejects numbers that no session can have: negative ones mean "all" in libproton. */
-static bool parse_session(PyObject *args, const char *format, int *session, void *second,
-			  void *third)
+static bool is_number_of_session(int session)
 {
-	if (!PyArg_ParseTuple(args, format, session, second, third))
-		return false;
-	if (*session >= 0)
+	if (session >= 0)
 		return true;
 	PyErr_Format(PyExc_IndexError,
 		     "Session has not been initialized: %d; start() returns the number of a "
 		     "session",
-		     *session);
+		     session);
 	return false;
+}
+
+static bool parse_session(PyObject *args, const char *format, int *session, void *second,
+			  void *third)
+{
+	return PyArg_ParseTuple(args, format, session, second, third) &&
+	       is_number_of_session(*session);
+}
+
+/* None means all sessions. */
+static int read_session_or_all(PyObject *object, void *session_out)
+{
+	int *session = session_out;
+	*session = PROTON_ALL_SESSIONS;
+	return object == Py_None ||
+	       (PyArg_Parse(object, "i", session) && is_number_of_session(*session));
 }
 
 static PyObject *activate(PyObject *module, PyObject *args)
 {
-	int session;
-	if (!parse_session(args, "i:activate", &session, NULL, NULL))
-		return NULL;
-	return activate_session(module, session);
-}
-
-static PyObject *activate_all(PyObject *module, PyObject *unused)
-{
-	return activate_session(module, PROTON_ALL_SESSIONS);
-}
-
-static PyObject *deactivate_session(PyObject *module, int session, bool flush)
-{
 	struct proton_error err;
-	int status;
-	EXT_UNLOCKED(status = proton_deactivate(session, flush, &err));
-	ext_device_let_go();
+	int session, status;
+	if (!PyArg_ParseTuple(args, "O&:activate", read_session_or_all, &session))
+		return NULL;
+	EXT_UNLOCKED(status = proton_activate(session, &err));
 	return ext_none_or_raise(module, status, &err);
 }
 
 static PyObject *deactivate(PyObject *module, PyObject *args)
 {
-	int session;
-	int flush = 0;
-	if (!parse_session(args, "i|p:deactivate", &session, &flush, NULL))
+	struct proton_error err;
+	int session, status, flush = 0;
+	if (!PyArg_ParseTuple(args, "O&|p:deactivate", read_session_or_all, &session, &flush))
 		return NULL;
-	return deactivate_session(module, session, flush);
-}
-
-static PyObject *deactivate_all(PyObject *module, PyObject *args)
-{
-	int flush = 0;
-	if (!PyArg_ParseTuple(args, "|p:deactivate_all", &flush))
-		return NULL;
-	return deactivate_session(module, PROTON_ALL_SESSIONS, flush);
+	EXT_UNLOCKED(status = proton_deactivate(session, flush, &err));
+	ext_metrics_let_go();
+	return ext_none_or_raise(module, status, &err);
 }
 
 /* ------------------------------------------------------------------ finalize */
 
-static PyObject *finalize_session(PyObject *module, int session, PyObject *format)
+static PyObject *finalize(PyObject *module, PyObject *args)
 {
+	PyObject *number, *format = NULL;
 	const char *name;
 	struct proton_error err;
-	int status;
+	int status, session = PROTON_ALL_SESSIONS;
+	if (!PyArg_ParseTuple(args, "O|O:finalize", &number, &format) ||
+	    (number != Py_None && !PyArg_Parse(number, "i", &session)))
+		return NULL;
+	if (number != Py_None && session < 0)
+		Py_RETURN_NONE; /* an unknown session is not an error here */
 	if (!text_or_null(format, "output_format", &name))
 		return NULL;
 	EXT_UNLOCKED(status = proton_finalize(session, name, &err));
-	ext_device_let_go();
+	ext_metrics_let_go();
 	return ext_none_or_raise(module, status, &err);
-}
-
-static PyObject *finalize(PyObject *module, PyObject *args)
-{
-	int session;
-	PyObject *format = NULL;
-	if (!PyArg_ParseTuple(args, "i|O:finalize", &session, &format))
-		return NULL;
-	if (session < 0)
-		Py_RETURN_NONE; /* an unknown session is not an error here */
-	return finalize_session(module, session, format);
-}
-
-static PyObject *finalize_all(PyObject *module, PyObject *args)
-{
-	PyObject *format = NULL;
-	if (!PyArg_ParseTuple(args, "|O:finalize_all", &format))
-		return NULL;
-	return finalize_session(module, PROTON_ALL_SESSIONS, format);
 }
 
 static PyObject *finalize_owned(PyObject *module, PyObject *args)
@@ -173,11 +140,7 @@ static PyObject *finalize_owned(PyObject *module, PyObject *args)
 
 static PyObject *nvtx_enable(PyObject *module, PyObject *enable)
 {
-	int truth = PyObject_IsTrue(enable);
-
-	if (truth < 0)
-		return NULL;
-	proton_nvtx_enable(truth);
+	proton_nvtx_enable(enable == Py_True);
 	Py_RETURN_NONE;
 }
 
@@ -193,6 +156,14 @@ static PyObject *kernel_cache_add(PyObject *module, PyObject *path)
 EXT_PROCEDURE(await_driver, proton_await_driver())
 EXT_PROCEDURE(prepare, proton_prepare())
 EXT_PROCEDURE(own_sessions, proton_own_sessions())
+EXT_PROCEDURE(note_step, proton_note_step())
+
+static PyObject *leave_vendor(PyObject *module, PyObject *unused)
+{
+	bool is_free;
+	EXT_UNLOCKED(is_free = proton_leave_vendor());
+	return PyBool_FromLong(is_free);
+}
 
 static PyObject *sessions_are_owned(PyObject *module, PyObject *unused)
 {
@@ -257,30 +228,15 @@ static PyObject *session_path(PyObject *module, PyObject *args)
 	return PyUnicode_DecodeFSDefault(path);
 }
 
-static PyObject *select_profiler(PyObject *module, PyObject *args)
-{
-	const char *target;
-	if (!PyArg_ParseTuple(args, "s:select_profiler_from_triton_backend", &target))
-		return NULL;
-	if (strcmp(target, "cuda") == 0)
-		return PyUnicode_FromString("cupti");
-	if (strcmp(target, "hip") == 0)
-		return PyUnicode_FromString("rocprofiler");
-	return PyErr_Format(PyExc_ValueError, "No profiler registered for triton backend %s",
-			    target);
-}
-
 static PyObject *get_context_depth(PyObject *module, PyObject *args)
 {
 	int session;
-	size_t depth;
+	size_t depth = 0;
 	struct proton_error err;
 	if (!parse_session(args, "i:get_context_depth", &session, NULL, NULL))
 		return NULL;
 	int status = proton_context_depth(session, &depth, &err);
-	if (status != PROTON_OK)
-		return ext_raise(ext_state_of(module), status, &err);
-	return PyLong_FromSize_t(depth);
+	return ext_value_or_raise(module, status, &err, PyLong_FromSize_t(depth));
 }
 
 static PyObject *last_summary(PyObject *module, PyObject *unused)
@@ -289,10 +245,6 @@ static PyObject *last_summary(PyObject *module, PyObject *unused)
 	proton_last_summary(text, sizeof(text));
 	return PyUnicode_DecodeUTF8(text, (Py_ssize_t)strlen(text), "replace");
 }
-
-PyDoc_STRVAR(statistics_doc,
-	     "statistics(session)\n--\n\n"
-	     "Counters of recorded and lost data: a list of (name, value, is_loss).");
 
 #define COUNTER_COUNT 64
 
@@ -318,40 +270,22 @@ static PyObject *statistics(PyObject *module, PyObject *args)
 
 /* ------------------------------------------------------------------ data */
 
-/* The bytes of one phase in `format`; release with proton_free(). */
-static bool data_get(PyObject *module, PyObject *args, const char *parse, const char *format,
-		     char **bytes_out, size_t *length_out)
-{
-	int session;
-	unsigned int phase = 0;
-	struct proton_error err;
-	int status;
-	if (!parse_session(args, parse, &session, &phase, NULL))
-		return false;
-	EXT_UNLOCKED(status = proton_data_get(session, phase, format, bytes_out, length_out, &err));
-	if (status == PROTON_OK)
-		return true;
-	ext_raise(ext_state_of(module), status, &err);
-	return false;
-}
-
 static PyObject *get_data(PyObject *module, PyObject *args)
 {
+	struct {
+		unsigned int phase;
+		const char *format;
+	} what;
+	struct proton_error err;
 	char *bytes;
 	size_t length;
-	if (!data_get(module, args, "i|I:get_data", "hatchet", &bytes, &length))
+	int session, status;
+	if (!parse_session(args, "iIs:get_data", &session, &what.phase, &what.format))
 		return NULL;
-	PyObject *text = PyUnicode_DecodeUTF8(bytes, (Py_ssize_t)length, "replace");
-	proton_free(bytes);
-	return text;
-}
-
-static PyObject *get_data_msgpack(PyObject *module, PyObject *args)
-{
-	char *bytes;
-	size_t length;
-	if (!data_get(module, args, "i|I:get_data_msgpack", "hatchet_msgpack", &bytes, &length))
-		return NULL;
+	EXT_UNLOCKED(
+		status = proton_data_get(session, what.phase, what.format, &bytes, &length, &err));
+	if (status != PROTON_OK)
+		return ext_raise(ext_state_of(module), status, &err);
 	PyObject *data = PyBytes_FromStringAndSize(bytes, (Py_ssize_t)length);
 	proton_free(bytes);
 	return data;
@@ -374,38 +308,70 @@ static PyObject *clear_data(PyObject *module, PyObject *args)
 static PyObject *advance_data_phase(PyObject *module, PyObject *args)
 {
 	int session;
-	uint32_t phase;
+	uint32_t phase = 0;
 	struct proton_error err;
 	if (!parse_session(args, "i:advance_data_phase", &session, NULL, NULL))
 		return NULL;
 	int status = proton_phase_advance(session, &phase, &err);
-	if (status != PROTON_OK)
-		return ext_raise(ext_state_of(module), status, &err);
-	return PyLong_FromUnsignedLong(phase);
+	return ext_value_or_raise(module, status, &err, PyLong_FromUnsignedLong(phase));
 }
 
 static PyObject *is_data_phase_complete(PyObject *module, PyObject *args)
 {
 	int session;
 	unsigned int phase = 0;
-	bool is_complete;
+	bool is_complete = false;
 	struct proton_error err;
 	if (!parse_session(args, "i|I:is_data_phase_complete", &session, &phase, NULL))
 		return NULL;
 	int status = proton_phase_is_complete(session, phase, &is_complete, &err);
-	if (status != PROTON_OK)
-		return ext_raise(ext_state_of(module), status, &err);
-	return PyBool_FromLong(is_complete);
+	return ext_value_or_raise(module, status, &err, PyBool_FromLong(is_complete));
 }
 
-static PyMethodDef session_methods[] = {
-	{"start", start, METH_VARARGS, start_doc},
-	{"activate", activate, METH_VARARGS, "activate(session)"},
-	{"activate_all", activate_all, METH_NOARGS, "activate_all()"},
+/* ------------------------------------------------------------------ peak rates of devices */
+
+static PyObject *peak_flops(PyObject *module, PyObject *args)
+{
+	struct proton_error err;
+	const char *type, *arch;
+	int width;
+	double num_sms, clock_khz, rate = 0;
+	if (!PyArg_ParseTuple(args, "ssidd:peak_flops", &type, &arch, &width, &num_sms, &clock_khz))
+		return NULL;
+	int status = proton_peak_flops(type, arch, width < 0 ? 0 : (unsigned)width, num_sms,
+				       clock_khz, &rate, &err);
+	return ext_value_or_raise(module, status, &err, PyFloat_FromDouble(rate));
+}
+
+static PyObject *peak_bytes(PyObject *module, PyObject *args)
+{
+	struct proton_error err;
+	const char *type, *arch;
+	double bus_width, clock_khz, rate = 0;
+	if (!PyArg_ParseTuple(args, "ssdd:peak_bytes", &type, &arch, &bus_width, &clock_khz))
+		return NULL;
+	int status = proton_peak_bytes(type, arch, bus_width, clock_khz, &rate, &err);
+	return ext_value_or_raise(module, status, &err, PyFloat_FromDouble(rate));
+}
+
+static PyObject *peak_arches(PyObject *module, PyObject *device_type)
+{
+	const char *type = PyUnicode_AsUTF8(device_type);
+	PyObject *arches = type ? PyList_New(0) : NULL;
+	const char *arch;
+	for (uint32_t i = 0; arches && (arch = proton_peak_arch(type, i)); i++)
+		ext_append(&arches, PyUnicode_FromString(arch));
+	return arches;
+}
+
+PyMethodDef ext_session_methods[] = {
+	{"start", start, METH_VARARGS,
+	 "start(path, context=None, data=None, profiler=None, mode=None, flags=0, format=None)\n"
+	 "--\n\n"
+	 "Start a session and return its number. `path` is str or bytes."},
+	{"activate", activate, METH_VARARGS, "activate(session); None: all of them"},
 	{"deactivate", deactivate, METH_VARARGS, "deactivate(session, flushing=False)"},
-	{"deactivate_all", deactivate_all, METH_VARARGS, "deactivate_all(flushing=False)"},
 	{"finalize", finalize, METH_VARARGS, "finalize(session, output_format='')"},
-	{"finalize_all", finalize_all, METH_VARARGS, "finalize_all(output_format='')"},
 	{"nvtx_enable", nvtx_enable, METH_O,
 	 "nvtx_enable(enable): whether NVTX ranges become scopes, from the next range on."},
 	{"kernel_cache_add", kernel_cache_add, METH_O,
@@ -414,11 +380,27 @@ static PyMethodDef session_methods[] = {
 	 "prepare(): register with libraries of the GPU that must know the recorder first."},
 	{"await_driver", await_driver, METH_NOARGS,
 	 "The driver will report its initialization; backends wait for it."},
+	{"note_step", note_step, METH_NOARGS,
+	 "note_step()\n--\n\n"
+	 "A step of the program begins, as in proton_note_step()."},
+	{"leave_vendor", leave_vendor, METH_NOARGS,
+	 "leave_vendor()\n--\n\n"
+	 "Leave the GPU vendor's profiling library: another tool can use it then. False if a "
+	 "session uses it, or it cannot be left now."},
 	{"own_sessions", own_sessions, METH_NOARGS,
 	 "The launching tool owns the session from now on."},
 	{"sessions_are_owned", sessions_are_owned, METH_NOARGS,
 	 "Whether own_sessions() was called."},
 	{"finalize_owned", finalize_owned, METH_VARARGS, "finalize_owned(output_format='')"},
+	{"peak_flops", peak_flops, METH_VARARGS,
+	 "peak_flops(device_type, arch, width, num_sms, clock_khz)\n--\n\n"
+	 "Operations per second on operands of `width` bits."},
+	{"peak_bytes", peak_bytes, METH_VARARGS,
+	 "peak_bytes(device_type, arch, bus_width, memory_clock_khz)\n--\n\n"
+	 "Bytes per second of a device's memory."},
+	{"peak_arches", peak_arches, METH_O,
+	 "peak_arches(device_type)\n--\n\n"
+	 "Architectures of \"CUDA\" or \"HIP\" that have peak rates."},
 	{"finalize_on_signals", finalize_on_signals, METH_NOARGS,
 	 "Finalize when SIGTERM or SIGHUP arrives, where nothing else handles them."},
 	{"is_profiling", is_profiling, METH_NOARGS, "True while a session is live."},
@@ -432,27 +414,15 @@ static PyMethodDef session_methods[] = {
 	 "session."},
 	{"session_backend", session_backend, METH_VARARGS,
 	 "session_backend(session): the name of its backend; None: there is no such session."},
-	{"select_profiler_from_triton_backend", select_profiler, METH_VARARGS,
-	 "The backend for a Triton target, 'cuda' or 'hip'."},
 	{"get_context_depth", get_context_depth, METH_VARARGS, "get_context_depth(session)"},
 	{"last_summary", last_summary, METH_NOARGS, "One line about the last finalized session."},
-	{"statistics", statistics, METH_VARARGS, statistics_doc},
-	{"get_data", get_data, METH_VARARGS, "get_data(session, phase=0): hatchet JSON"},
-	{"get_data_msgpack", get_data_msgpack, METH_VARARGS, "get_data_msgpack(session, phase=0)"},
+	{"statistics", statistics, METH_VARARGS,
+	 "statistics(session)\n--\n\n"
+	 "Counters of recorded and lost data: a list of (name, value, is_loss)."},
+	{"get_data", get_data, METH_VARARGS, "get_data(session, phase, format): bytes of a file"},
 	{"clear_data", clear_data, METH_VARARGS, "clear_data(session, phase=0, up_to=False)"},
 	{"advance_data_phase", advance_data_phase, METH_VARARGS, "advance_data_phase(session)"},
 	{"is_data_phase_complete", is_data_phase_complete, METH_VARARGS,
 	 "is_data_phase_complete(session, phase=0)"},
 	{NULL, NULL, 0, NULL},
 };
-
-int ext_session_init(PyObject *module, struct ext_state *state)
-{
-	if (PyModule_AddIntConstant(module, "KEEP_WORKING_FILE", PROTON_SESSION_KEEP_WORKING_FILE) <
-		    0 ||
-	    PyModule_AddIntConstant(module, "QUIET", PROTON_SESSION_QUIET) < 0 ||
-	    PyModule_AddIntConstant(module, "MEMORY", PROTON_SESSION_MEMORY) < 0 ||
-	    PyModule_AddIntConstant(module, "RANKS", PROTON_SESSION_RANKS) < 0)
-		return -1;
-	return PyModule_AddFunctions(module, session_methods);
-}

@@ -48,13 +48,11 @@ static int check_metrics(PyObject *metrics, bool is_timed)
 		return -1;
 	if (!is_timed || !metrics || metrics == Py_None)
 		return 0;
-	PyObject *key = PyUnicode_FromString("cpu_time");
-	int has = key ? PyDict_Contains(metrics, key) : -1;
-	Py_XDECREF(key);
-	if (has > 0)
-		PyErr_SetString(PyExc_ValueError,
-				"The metric name 'cpu_time' is reserved for cpu_timed_scope.");
-	return has == 0 ? 0 : -1;
+	if (!PyMapping_HasKeyString(metrics, "cpu_time"))
+		return 0;
+	PyErr_SetString(PyExc_ValueError,
+			"The metric name 'cpu_time' is reserved for cpu_timed_scope.");
+	return -1;
 }
 
 /* Sets a member that other threads may read; steals a reference to `object`, or NULL. */
@@ -116,19 +114,12 @@ static PyObject *scope_make(PyTypeObject *type, struct ext_state *state, bool is
 	return (PyObject *)self;
 }
 
-static bool type_is_timed(PyTypeObject *type, struct ext_state *state)
-{
-	return type == state->timed || PyType_IsSubtype(type, state->timed);
-}
-
-static int parse(PyObject *args, PyObject *kwargs, PyObject **name_out, PyObject **metrics_out)
+static bool parse(PyObject *args, PyObject *kwargs, PyObject **name_out, PyObject **metrics_out)
 {
 	char *keywords[] = {(char[]){"name"}, (char[]){"metrics"}, NULL};
 	*metrics_out = NULL;
 	return PyArg_ParseTupleAndKeywords(args, kwargs, "O|O:scope", keywords, name_out,
-					   metrics_out)
-		       ? 0
-		       : -1;
+					   metrics_out);
 }
 
 static int set_name(struct scope *self, PyObject *name)
@@ -145,8 +136,8 @@ static int scope_init(PyObject *object, PyObject *args, PyObject *kwargs)
 	struct scope *self = (struct scope *)object;
 	PyObject *name;
 	PyObject *metrics;
-	if (parse(args, kwargs, &name, &metrics) < 0 ||
-	    check_metrics(metrics, self->is_timed) < 0 || set_name(self, name) < 0)
+	if (!parse(args, kwargs, &name, &metrics) || check_metrics(metrics, self->is_timed) < 0 ||
+	    set_name(self, name) < 0)
 		return -1;
 	hold_metrics(self, metrics);
 	return 0;
@@ -156,21 +147,16 @@ static int scope_init(PyObject *object, PyObject *args, PyObject *kwargs)
 static PyObject *scope_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
 	struct ext_state *state = ext_state_of_type(type);
-	bool is_timed = type_is_timed(type, state);
+	bool is_timed = PyType_IsSubtype(type, state->timed);
 	PyObject *name;
 	PyObject *metrics;
-	PyObject *made = parse(args, kwargs, &name, &metrics) == 0
+	PyObject *made = parse(args, kwargs, &name, &metrics)
 				 ? scope_make(type, state, is_timed, name, metrics)
 				 : NULL;
 	if (made || type->tp_init == scope_init || !PyErr_ExceptionMatches(PyExc_Exception))
 		return made;
 	PyErr_Clear();
-	return scope_make(type, state, is_timed, state->launch.empty_name, NULL);
-}
-
-static bool callable_has_group(PyTypeObject *type)
-{
-	return type == ext_state_of_type(type)->scope;
+	return scope_make(type, state, is_timed, state->launch.names[EXT_EMPTY], NULL);
 }
 
 /* scope(name, metrics, group=...): a collective, see _collectives.py. */
@@ -190,6 +176,7 @@ static PyObject *scope_vectorcall(PyObject *callable, PyObject *const *args, siz
 				  PyObject *kwnames)
 {
 	PyTypeObject *type = (PyTypeObject *)callable;
+	struct ext_state *state = ext_state_of_type(type);
 	Py_ssize_t arg_count = PyVectorcall_NARGS(flagged_count);
 	Py_ssize_t keyword_count = kwnames ? PyTuple_GET_SIZE(kwnames) : 0;
 	PyObject *name = NULL;
@@ -211,7 +198,7 @@ static PyObject *scope_vectorcall(PyObject *callable, PyObject *const *args, siz
 			metrics = value;
 		} else if (!name && PyUnicode_CompareWithASCIIString(keyword, "name") == 0) {
 			name = value;
-		} else if (!group && callable_has_group(type) &&
+		} else if (!group && type == state->scope &&
 			   PyUnicode_CompareWithASCIIString(keyword, "group") == 0) {
 			group = value;
 		} else {
@@ -224,7 +211,6 @@ static PyObject *scope_vectorcall(PyObject *callable, PyObject *const *args, siz
 		PyErr_Format(PyExc_TypeError, "%s needs a name", type->tp_name);
 		return NULL;
 	}
-	struct ext_state *state = ext_state_of_type(type);
 	if (group && group != Py_None)
 		return grouped(name, metrics, group);
 	return scope_make(type, state, type == state->timed, name, metrics);
@@ -409,12 +395,7 @@ static PyObject *scope_call(PyObject *object, PyObject *args, PyObject *kwargs)
 	}
 	if (!PyArg_ParseTuple(args, "O:scope", &function))
 		return NULL;
-	PyObject *decorate = ext_package_attribute("triton_proton._decorate", "decorate");
-	if (!decorate)
-		return NULL;
-	PyObject *result = PyObject_CallFunctionObjArgs(decorate, object, function, NULL);
-	Py_DECREF(decorate);
-	return result;
+	return ext_call("triton_proton._decorate", "decorate", object, function);
 }
 
 /* The same scope without its metrics: for the later parts of one entry, see _decorate.py. */
@@ -438,35 +419,25 @@ static PyObject *scope_new_arguments(PyObject *object, PyObject *unused)
 
 /* ------------------------------------------------------------------ attributes */
 
-static PyObject *scope_get_name(PyObject *object, void *unused)
+static char of_name[] = "name", of_metrics[] = "metrics";
+
+static PyObject *scope_get(PyObject *object, void *which)
 {
 	struct scope *self = (struct scope *)object;
-	return member_get(self, &self->name);
+	return member_get(self, which == of_name ? &self->name : &self->metrics);
 }
 
-static PyObject *scope_get_metrics(PyObject *object, void *unused)
+static int scope_set(PyObject *object, PyObject *value, void *which)
 {
 	struct scope *self = (struct scope *)object;
-	return member_get(self, &self->metrics);
-}
-
-static int deny_deletion(PyObject *value, const char *attribute)
-{
-	if (value)
-		return 0;
-	PyErr_Format(PyExc_AttributeError, "cannot delete the %s of a scope", attribute);
-	return -1;
-}
-
-static int scope_set_name(PyObject *object, PyObject *value, void *unused)
-{
-	return deny_deletion(value, "name") < 0 ? -1 : set_name((struct scope *)object, value);
-}
-
-static int scope_set_metrics(PyObject *object, PyObject *value, void *unused)
-{
-	struct scope *self = (struct scope *)object;
-	if (deny_deletion(value, "metrics") < 0 || check_metrics(value, self->is_timed) < 0)
+	if (!value) {
+		PyErr_Format(PyExc_AttributeError, "cannot delete the %s of a scope",
+			     (char *)which);
+		return -1;
+	}
+	if (which == of_name)
+		return set_name(self, value);
+	if (check_metrics(value, self->is_timed) < 0)
 		return -1;
 	hold_metrics(self, value);
 	return 0;
@@ -483,9 +454,8 @@ static PyObject *scope_repr(PyObject *object)
 }
 
 static PyGetSetDef scope_attributes[] = {
-	{"name", scope_get_name, scope_set_name, "The name of the scope.", NULL},
-	{"metrics", scope_get_metrics, scope_set_metrics,
-	 "The metrics added at each entry, or None.", NULL},
+	{"name", scope_get, scope_set, "The name of the scope.", of_name},
+	{"metrics", scope_get, scope_set, "The metrics added at each entry, or None.", of_metrics},
 	{NULL, NULL, NULL, NULL, NULL},
 };
 

@@ -9,6 +9,8 @@
  */
 #include "ext.h"
 
+#include "base/array.h"
+
 struct named_scope {
 	uint64_t id;
 	uint64_t token;
@@ -21,7 +23,7 @@ struct thread_scopes {
 	PyObject_HEAD
 	struct named_scope *scopes;
 	uint32_t count;
-	uint32_t capacity;
+	size_t capacity;
 	bool has_op;
 	uint64_t op_id;
 	struct proton_context op_context;
@@ -33,7 +35,7 @@ static void threads_dealloc(PyObject *object)
 	PyTypeObject *type = Py_TYPE(object);
 	for (uint32_t i = 0; i < self->count; i++)
 		Py_DECREF(self->scopes[i].name);
-	PyMem_Free(self->scopes);
+	free(self->scopes);
 	type->tp_free(object);
 	Py_DECREF(type);
 }
@@ -62,15 +64,11 @@ static struct thread_scopes *thread_scopes_get(struct ext_state *state)
 static int thread_scopes_push(struct thread_scopes *self, uint64_t id, uint64_t token,
 			      uint64_t task, PyObject *name)
 {
-	if (self->count == self->capacity) {
-		uint32_t capacity = self->capacity ? self->capacity * 2 : 8;
-		struct named_scope *block = PyMem_Realloc(self->scopes, capacity * sizeof(*block));
-		if (!block) {
-			PyErr_NoMemory();
-			return -1;
-		}
-		self->scopes = block;
-		self->capacity = capacity;
+	if (self->count == self->capacity &&
+	    !array_reserve(&self->scopes, &self->capacity, self->count + 1,
+			   sizeof(*self->scopes))) {
+		PyErr_NoMemory();
+		return -1;
 	}
 	self->scopes[self->count++] = (struct named_scope){id, token, task, Py_NewRef(name)};
 	return 0;
@@ -315,16 +313,13 @@ static PyObject *exit_op(PyObject *module, PyObject *args)
 	Py_RETURN_NONE;
 }
 
-PyDoc_STRVAR(add_metrics_doc, "add_metrics(id, metrics, tensor_metrics={})\n--\n\n"
-			      "Add metrics to a scope or op that is open on this thread.");
-
 static PyObject *add_metrics(PyObject *module, PyObject *args)
 {
 	struct ext_state *state = ext_state_of(module);
 	unsigned long long id;
 	PyObject *metrics;
 	PyObject *tensors = NULL;
-	if (!PyArg_ParseTuple(args, "KO!|O!:add_metrics", &id, &PyDict_Type, &metrics, &PyDict_Type,
+	if (!PyArg_ParseTuple(args, "KO!|O!:add_metrics", &id, &PyDict_Type, &metrics, &PyList_Type,
 			      &tensors))
 		return NULL;
 	struct thread_scopes *self = thread_scopes_get(state);
@@ -339,8 +334,10 @@ static PyObject *add_metrics(PyObject *module, PyObject *args)
 	}
 	uint64_t token = is_op ? 0 : self->scopes[index].token;
 	struct proton_context where = is_op ? self->op_context : proton_scope_context(token);
-	if ((is_op || token != 0) && (ext_metrics_add(state, where, metrics) < 0 ||
-				      ext_device_add_tensors(state, where, tensors) < 0))
+	if ((is_op || token != 0) && ext_metrics_add(state, where, metrics) < 0)
+		return NULL;
+	if (tensors && !proton_context_is_empty(where) &&
+	    ext_metrics_add_tuples(state, where, tensors, NULL) < 0)
 		return NULL;
 	Py_RETURN_NONE;
 }
@@ -386,7 +383,7 @@ EXT_PROCEDURE(kernel_end, proton_kernel_end())
 
 #define FAST(function) (PyCFunction)(void (*)(void)) function
 
-static PyMethodDef stack_methods[] = {
+PyMethodDef ext_stack_methods[] = {
 	{"push_scope", FAST(push_scope), METH_FASTCALL, NULL},
 	{"pop_scope", FAST(pop_scope), METH_FASTCALL, NULL},
 	{"record_scope", record_scope, METH_NOARGS, "Draw the number of a scope or op."},
@@ -395,7 +392,10 @@ static PyMethodDef stack_methods[] = {
 	{"enter_op", enter_op, METH_VARARGS,
 	 "enter_op(id, name): kernels launched carry the name."},
 	{"exit_op", exit_op, METH_VARARGS, "exit_op(id, name)"},
-	{"add_metrics", add_metrics, METH_VARARGS, add_metrics_doc},
+	{"add_metrics", add_metrics, METH_VARARGS,
+	 "add_metrics(id, metrics, tensors=[])\n--\n\n"
+	 "Add metrics to a scope or op that is open on this thread. `tensors` are tuples of "
+	 "split_metrics()."},
 	{"enter_state", enter_state, METH_O, "enter_state(name)"},
 	{"exit_state", exit_state, METH_NOARGS, "exit_state()"},
 	{"kernel_begin", kernel_begin, METH_O, "kernel_begin(name): a kernel runs on this CPU."},
@@ -419,12 +419,5 @@ int ext_stack_init(PyObject *module, struct ext_state *state)
 {
 	state->threads = (PyTypeObject *)PyType_FromModuleAndSpec(module, &threads_spec, NULL);
 	state->threads_key = PyUnicode_InternFromString("triton_proton scopes");
-	if (!state->threads || !state->threads_key)
-		return -1;
-	if (PyModule_AddStringConstant(module, "metadata_scope_name", "__proton_launch_metadata") <
-		    0 ||
-	    PyModule_AddStringConstant(module, "metadata_scope_prefix",
-				       "__proton_launch_metadata:") < 0)
-		return -1;
-	return PyModule_AddFunctions(module, stack_methods);
+	return state->threads && state->threads_key ? 0 : -1;
 }

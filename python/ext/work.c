@@ -9,14 +9,6 @@
 #define CAPSULE "triton_proton.kernel"
 #define ARGUMENTS_MAX 512
 
-PyDoc_STRVAR(work_read_doc, "work_read(ttir)\n--\n\nA kernel, for work_count().");
-
-PyDoc_STRVAR(work_count_doc,
-	     "work_count(kernel, grid, arguments)\n--\n\n"
-	     "The work of a launch: a dict of metrics with what is known, and two numbers, the\n"
-	     "operations of matrix multiplications and all; negative if they are not known.\n"
-	     "Arguments are integers, or None where unknown.");
-
 static void free_kernel(PyObject *capsule)
 {
 	work_free(PyCapsule_GetPointer(capsule, CAPSULE));
@@ -125,17 +117,19 @@ static PyObject *count_work(PyObject *module, PyObject *args)
 		launch.grid[i] = grid[i].value;
 	launch.argument_count = (uint32_t)PyTuple_GET_SIZE(tuple);
 	int status;
-	Py_BEGIN_ALLOW_THREADS
-	status = work_count(program, &launch, &work, &err);
-	Py_END_ALLOW_THREADS
+	EXT_UNLOCKED(status = work_count(program, &launch, &work, &err));
 	if (status != PROTON_OK)
 		return ext_raise(ext_state_of(module), status, &err);
 	return describe(&work);
 }
 
-static PyMethodDef work_methods[] = {
-	{"work_read", read_kernel, METH_O, work_read_doc},
-	{"work_count", count_work, METH_VARARGS, work_count_doc},
+PyMethodDef ext_work_methods[] = {
+	{"work_read", read_kernel, METH_O, "work_read(ttir)\n--\n\nA kernel, for work_count()."},
+	{"work_count", count_work, METH_VARARGS,
+	 "work_count(kernel, grid, arguments)\n--\n\n"
+	 "The work of a launch: a dict of metrics with what is known, and two numbers, the\n"
+	 "operations of matrix multiplications and all; negative if they are not known.\n"
+	 "Arguments are integers, or None where unknown."},
 	{NULL, NULL, 0, NULL},
 };
 
@@ -152,8 +146,9 @@ struct caller {
 	vectorcallfunc vectorcall;
 	PyObject *original;
 	PyObject *slow;
-	PyObject *known_name, *data_name;
 };
+
+static PyObject *known_name, *data_name; /* there is one interpreter in a process */
 
 /* The known work of a launch, borrowed; NULL without an exception if there is none. */
 static PyObject *find_known(PyObject *about, PyObject *const *args, Py_ssize_t count)
@@ -183,12 +178,11 @@ static PyObject *find_known(PyObject *about, PyObject *const *args, Py_ssize_t c
 }
 
 /* Adds known work to the metadata. False, without an exception, if it is not known. */
-static bool add_known(const struct caller *caller, PyObject *metadata, PyObject *const *args,
-		      Py_ssize_t count)
+static bool add_known(PyObject *metadata, PyObject *const *args, Py_ssize_t count)
 {
-	PyObject *about = PyObject_GetAttr(args[0], caller->known_name);
+	PyObject *about = PyObject_GetAttr(args[0], known_name);
 	PyObject *metrics = about && PyTuple_Check(about) ? find_known(about, args, count) : NULL;
-	PyObject *data = metrics ? PyObject_GetAttr(metadata, caller->data_name) : NULL;
+	PyObject *data = metrics ? PyObject_GetAttr(metadata, data_name) : NULL;
 	bool is_added = about == Py_False || (data && PyDict_Update(data, metrics) == 0);
 	Py_XDECREF(data);
 	Py_XDECREF(about);
@@ -204,7 +198,7 @@ static PyObject *caller_call(PyObject *self, PyObject *const *args, size_t flagg
 	Py_ssize_t count = PyVectorcall_NARGS(flagged_count);
 	PyObject *metadata = PyObject_Vectorcall(caller->original, args, (size_t)count, names);
 	if (!metadata || metadata == Py_None || names || count < 3 ||
-	    add_known(caller, metadata, args, count))
+	    add_known(metadata, args, count))
 		return metadata;
 	PyObject *rest = PyTuple_New(count - 3);
 	for (Py_ssize_t i = 3; rest && i < count; i++)
@@ -230,10 +224,6 @@ static PyObject *caller_new(PyTypeObject *type, PyObject *args, PyObject *named)
 	self->vectorcall = caller_call;
 	self->original = Py_NewRef(original);
 	self->slow = Py_NewRef(slow);
-	self->known_name = PyUnicode_InternFromString("_proton_known");
-	self->data_name = PyUnicode_InternFromString("data");
-	if (!self->known_name || !self->data_name)
-		Py_CLEAR(self);
 	return (PyObject *)self;
 }
 
@@ -254,8 +244,6 @@ static int caller_clear(PyObject *self)
 {
 	Py_CLEAR(((struct caller *)self)->original);
 	Py_CLEAR(((struct caller *)self)->slow);
-	Py_CLEAR(((struct caller *)self)->known_name);
-	Py_CLEAR(((struct caller *)self)->data_name);
 	return 0;
 }
 
@@ -291,8 +279,14 @@ static PyType_Spec caller_spec = {
 
 int ext_work_init(PyObject *module)
 {
+	if (!known_name)
+		known_name = PyUnicode_InternFromString("_proton_known");
+	if (!data_name)
+		data_name = PyUnicode_InternFromString("data");
+	if (!known_name || !data_name)
+		return -1;
 	PyObject *type = PyType_FromModuleAndSpec(module, &caller_spec, NULL);
 	int result = type ? PyModule_AddObjectRef(module, "WorkCaller", type) : -1;
 	Py_XDECREF(type);
-	return result < 0 ? -1 : PyModule_AddFunctions(module, work_methods);
+	return result;
 }

@@ -75,9 +75,11 @@ def install_as_triton_profiler() -> None:
     if _finder not in sys.meta_path:
         sys.meta_path.insert(0, _finder)
     package = sys.modules[_PACKAGE]
-    if sys.modules.get(_NAME, package) is not package:
-        _replace_imported(package)
-    elif sys.modules.get("triton") is not None:
+    if sys.modules.get(_NAME, package) is not package:  # Triton's own is already imported
+        for name in [name for name in sys.modules if name == _NAME or name.startswith(_NAME + ".")]:
+            del sys.modules[name]
+        sys.modules[_NAME] = package
+    if sys.modules.get("triton") is not None:
         setattr(sys.modules["triton"], "profiler", package)
     if _EXTENSION in sys.modules:
         low_level = importlib.import_module(_PACKAGE + "._low_level")
@@ -88,12 +90,3 @@ def install_as_triton_profiler() -> None:
     for name, module in list(sys.modules.items()):
         if name.startswith(_PACKAGE + "."):
             sys.modules[_NAME + name[len(_PACKAGE) :]] = module
-
-
-def _replace_imported(package: ModuleType) -> None:
-    """Replace Triton's own profiler, which is already imported."""
-    names = [name for name in sys.modules if name == _NAME or name.startswith(_NAME + ".")]
-    for name in names:
-        del sys.modules[name]
-    sys.modules[_NAME] = package
-    setattr(sys.modules["triton"], "profiler", package)

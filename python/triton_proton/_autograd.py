@@ -10,18 +10,18 @@ from __future__ import annotations
 import os
 import sys
 from types import ModuleType
-from typing import Any, Optional
+from typing import Any
 
 from . import _libproton
-from ._followers import Sessions
-from ._imports import when_imported
+from ._imports import Sessions, when_imported
 from ._message import warn
 
 # Called when this module has been executed, which `import torch` does near its end.
 _MODULE = "torch"
 
-_operator_sessions = Sessions()
-_sessions = Sessions()  # sessions with context "shadow" that asked for it
+_operator_sessions = Sessions(lambda: _libproton.follow_operators(False))
+# Sessions with context "shadow" that asked for it.
+_sessions = Sessions(lambda: _libproton.follow_scopes(False))
 
 
 def follow_scopes(session: int) -> None:
@@ -41,21 +41,12 @@ def _watch_operators(torch: ModuleType) -> None:
     if _operator_sessions and not _libproton.follow_operators(True):
         warn(
             f"operators of PyTorch {_version_of(torch)} cannot be recorded on this machine; "
-            "they do not appear",
-            once=True,
+            "they do not appear"
         )
 
 
 def _version_of(torch: ModuleType) -> str:
     return getattr(torch, "__version__", "")
-
-
-def unfollow(session: Optional[int] = None) -> None:
-    """`session`, or every session, has ended."""
-    if _sessions.end(session):
-        _libproton.follow_scopes(False)
-    if _operator_sessions.end(session):
-        _libproton.follow_operators(False)
 
 
 def follow() -> None:
@@ -72,8 +63,7 @@ def _learn(torch: ModuleType) -> None:
     if not is_known:
         warn(
             f"PyTorch {_version_of(torch)} is not supported by the attribution of backward "
-            "kernels; they are not attributed to forward operators",
-            once=True,
+            "kernels; they are not attributed to forward operators"
         )
     _libproton.follow_scopes(bool(_sessions))
 

@@ -52,5 +52,5 @@ def failure(target: Any, notes: list[str], has_autos: bool = False) -> Optional[
             return f"scopes are still in the stage {stage}"
     if has_autos and not all(f"\nscope {kind}@" in layout for kind in ("load", "store")):
         warn("automatic scopes are missing in kernels: this Triton has other names for loads and "
-            "stores; report it, with Triton's version", once=True)
+            "stores; report it, with Triton's version")
     return None

@@ -27,9 +27,10 @@ from ._message import warn
 PLAIN, FIRST = 0, 1
 _DECISIONS_MAX = 4096  # bytes
 
-# The context in which this thread compiles a kernel of an instrumentation mode with some of its
-# automatic scopes, one per line, and the mode of that; None if the mode has no loops.
-Within = Callable[[str, str], Optional[tuple[AbstractContextManager[None], str]]]
+# _instrument.set_context(): the context in which this thread compiles a kernel of an
+# instrumentation mode with some of its automatic scopes, one per line, and the mode of that; None
+# if the mode has no loops.
+within: Callable[[str, str], Optional[tuple[AbstractContextManager[None], str]]]
 
 
 class _Origin(NamedTuple):
@@ -74,10 +75,10 @@ class _DecisionFile:
 class _Loop:
     """A kernel of a JIT function, for one specialization and device, with its variants."""
 
-    def __init__(self, kernel: Any, names: list[str], within: Within) -> None:
+    def __init__(self, kernel: Any, names: list[str]) -> None:
         self.handle: int = kernel.function  # names the loop to libproton
         self.kernels = {FIRST: kernel}
-        self._names, self._within = names, within
+        self._names = names
         self._origin: _Origin = kernel.proton_origin
         self.decided = _DecisionFile(kernel, names)
 
@@ -92,7 +93,7 @@ class _Loop:
 
     def is_paused(self) -> bool:
         """True while a session needs a trace, or none instruments kernels in this mode."""
-        return self._within(self._origin.options.instrumentation_mode, "") is None
+        return within(self._origin.options.instrumentation_mode, "") is None
 
     def make_wanted(self) -> None:
         """Compile and load the variants that are wanted. Not in a thread that launches."""
@@ -100,14 +101,14 @@ class _Loop:
             number, first, end = wanted
             scopes = "\n".join(self._names[first:end])
             try:
-                context = self._within(self._origin.options.instrumentation_mode, scopes)
+                context = within(self._origin.options.instrumentation_mode, scopes)
                 if context is None:
                     return
                 kernel = self._make(scopes, *context)
                 if self.is_paused():
                     return
             except Exception as error:  # profiling must not make a program fail
-                warn(f"a kernel was not compiled with other scopes: {error!r}", once=True)
+                warn(f"a kernel was not compiled with other scopes: {error!r}")
                 kernel = None
             if kernel is not None:
                 kernel.proton_loop = self
@@ -146,31 +147,24 @@ _loops: "weakref.WeakSet[_Loop]" = weakref.WeakSet()
 away: "weakref.WeakSet[_Loop]" = weakref.WeakSet()  # loops of which the plain kernel is next
 
 
-def noting_origins(inner: Callable[..., Any]) -> Callable[..., Any]:
+def note_origin(inner: Callable[..., Any], *args: Any, **named: Any) -> Any:
     """JITFunction._do_compile, with the results remembered."""
-    names = list(inspect.signature(inner).parameters)
-
-    def _do_compile(*args: Any, **named: Any) -> Any:
-        kernel = inner(*args, **named)
-        given = {**dict(zip(names, args)), **named}
-        # Not the future of a kernel that another thread compiles: it has no attributes yet.
-        if "metadata_group" in getattr(kernel, "__dict__", ()):
-            kernel.proton_origin = _Origin(
-                args[0], given.get("key"), given.get("device"), given.get("options")
-            )
-            with _lock:
-                _kernels.add(kernel)
-        return kernel
-
-    return _do_compile
+    kernel = inner(*args, **named)
+    given = {**dict(zip(inspect.signature(inner).parameters, args)), **named}
+    # Not the future of a kernel that another thread compiles: it has no attributes yet.
+    if "metadata_group" in getattr(kernel, "__dict__", ()):
+        kernel.proton_origin = _Origin(
+            args[0], given.get("key"), given.get("device"), given.get("options")
+        )
+        with _lock:
+            _kernels.add(kernel)
+    return kernel
 
 
 def serve(function: int) -> None:
     """After a launch of the kernel with this handle: does what libproton wants for its loop."""
-    from ._instrument import set_context
-
     try:
-        loop = _loop_of(function, set_context)
+        loop = _loop_of(function)
         if loop is not None:
             is_usual = loop.is_paused()
             loop.use(_libproton.instrument_choice(loop.handle, is_usual))
@@ -180,10 +174,10 @@ def serve(function: int) -> None:
             if decisions is not None:
                 loop.decided.write(decisions)
     except Exception as error:  # profiling must not make a program fail
-        warn(f"the price of automatic scopes is not measured: {error!r}", once=True)
+        warn(f"the price of automatic scopes is not measured: {error!r}")
 
 
-def _loop_of(function: int, within: Within) -> Optional[_Loop]:
+def _loop_of(function: int) -> Optional[_Loop]:
     kernel = _by_function.get(function)
     if kernel is None:
         with _lock:
@@ -198,7 +192,7 @@ def _loop_of(function: int, within: Within) -> Optional[_Loop]:
     if within(getattr(kernel.proton_origin.options, "instrumentation_mode", ""), "") is None:
         return None
     names = kept + [name for name in found if name not in kept]
-    loop = kernel.proton_loop = _Loop(kernel, names, within)
+    loop = kernel.proton_loop = _Loop(kernel, names)
     _libproton.instrument_loop(function, "\n".join(names), len(kept), loop.decided.read())
     _by_function[function] = kernel
     _loops.add(loop)
@@ -236,15 +230,18 @@ def settle() -> None:
 
 def settle_captured(package: str) -> None:
     """The same if the next launch is captured: graphs must not get plain kernels."""
-    active = sys.modules[f"{package}.runtime.driver"].driver.active
+    active = _driver(package)
     stream = active.get_current_stream(active.get_current_device())
     if _libproton.instrument_is_capturing(stream):
         settle()
 
 
-def _driver_of(kernel: Any) -> Any:
-    package = type(kernel).__module__.partition(".")[0]
+def _driver(package: str) -> Any:
     return sys.modules[f"{package}.runtime.driver"].driver.active
+
+
+def _driver_of(kernel: Any) -> Any:
+    return _driver(type(kernel).__module__.partition(".")[0])
 
 
 def _scopes_of(kernel: Any) -> list[str]:

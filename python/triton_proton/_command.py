@@ -52,7 +52,7 @@ def readable(path: str) -> str:
     _libproton.deactivate(_SESSION, True)  # waits for work in flight
     if not _is_paused:
         _libproton.activate(_SESSION)
-    profile = json.loads(_libproton.get_data(_SESSION))
+    profile = json.loads(_libproton.get_data(_SESSION, 0, "hatchet").decode("utf-8", "replace"))
     profile[0].get("proton", {}).pop("unfinished", None)  # the message mentions it
     directory = tempfile.mkdtemp(prefix="proton-")
     atexit.register(shutil.rmtree, directory, ignore_errors=True)
@@ -61,7 +61,6 @@ def readable(path: str) -> str:
         json.dump(profile, file)
     name = os.path.basename(path)
     warn(
-        f"{name} is not written under the proton command; reading the data recorded so far",
-        once=True,
+        f"{name} is not written under the proton command; reading the data recorded so far"
     )
     return copy

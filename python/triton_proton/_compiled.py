@@ -11,17 +11,16 @@ extension reads them with the operators (python/ext/generated.c). Only comments 
 
 from __future__ import annotations
 
-import functools
 import os
 import re
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterator
 from types import ModuleType
 from typing import Any, Optional
 from urllib.parse import quote
 
 from . import _libproton
-from ._imports import when_imported
+from ._imports import Replacements, when_imported
 from ._message import warn
 from .flags import is_disabled
 
@@ -36,7 +35,7 @@ WRAPPED = ("_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module")
 _FRAME = re.compile(r'File "([^"\n]+)", line (\d+), in (\S+)')
 _ITEM = re.compile(r"""(?:\._modules)?\[['"]?([^\]'"]+)['"]?\]""")
 
-_is_followed = False
+_replaced = Replacements()
 
 
 class Source:
@@ -82,39 +81,33 @@ def report() -> None:
     if _libproton.compiled_without_names():
         warn(
             "compiled code from a cache has no modules and lines, because it was compiled without "
-            "Proton; compile it again with another TORCHINDUCTOR_CACHE_DIR",
-            once=True,
+            "Proton; compile it again with another TORCHINDUCTOR_CACHE_DIR"
         )
 
 
+def _with_names(passes: Callable[..., Any], graph: Any, *arguments: Any, **named: Any) -> Any:
+    result = passes(graph, *arguments, **named)
+    try:
+        _annotate(graph.graph)
+    except Exception as error:  # the program's compilation continues
+        _warn_unknown(f"{type(error).__name__}: {error}")
+    return result
+
+
 def _watch(module: ModuleType) -> None:
-    global _is_followed
-    passes = getattr(module, _NAME, None)
-    if _is_followed:
+    if _replaced:
         return
-    if not callable(passes):
+    if callable(getattr(module, _NAME, None)):
+        _replaced.wrap(module, _NAME, _with_names)
+    else:
         _warn_unknown(f"no {_NAME}")
-        return
-
-    @functools.wraps(passes)
-    def with_names(graph: Any, *arguments: Any, **named: Any) -> Any:
-        result = passes(graph, *arguments, **named)
-        try:
-            _annotate(graph.graph)
-        except Exception as error:  # the program's compilation continues
-            _warn_unknown(f"{type(error).__name__}: {error}")
-        return result
-
-    setattr(module, _NAME, with_names)
-    _is_followed = True
 
 
 def _warn_unknown(why: str) -> None:
     version = getattr(sys.modules.get("torch"), "__version__", "")
     warn(
         f"Inductor of PyTorch {version} is not supported ({why}); kernels of compiled code have no "
-        "modules and lines",
-        once=True,
+        "modules and lines"
     )
 
 
@@ -150,15 +143,12 @@ def _describe(node: Any, known: dict[Any, str]) -> str:
     modules = modules_of(stack) if stack or (place and _SUM not in trace) else ""
     if modules and place:
         return f"{modules}|{place}"
-    above = next((known[other] for other in reversed(list(_inputs(node))) if known.get(other)), "")
+    inputs = reversed(list(getattr(node, "all_input_nodes", ())))
+    above = next((known[other] for other in inputs if known.get(other)), "")
     above_modules, _, above_place = above.partition("|")
     modules = modules or above_modules
     place = place or above_place
     return f"{modules}|{place}" if modules or place else ""
-
-
-def _inputs(node: Any) -> Iterable[Any]:
-    return getattr(node, "all_input_nodes", ())
 
 
 def _place(trace: str) -> str:

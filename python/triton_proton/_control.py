@@ -14,6 +14,10 @@ from .profile import _start as _start_session
 _defaults: dict[str, Any] = {}  # options of sessions that the commands do not have
 _exit_is_registered = False
 
+_libproton.hold_threads(True)
+# A thread that takes the GIL after the interpreter's end never returns.
+atexit.register(_libproton.hold_threads, False)
+
 
 def listen(
     name: Union[None, str, os.PathLike[str]] = None,

@@ -44,17 +44,6 @@ class _Steps:
         self._step(self._inner.close)
 
 
-class _AsyncSteps:
-    """The same for one awaitable of an asynchronous generator."""
-
-    def __init__(self, awaitable: Any, manager: Any) -> None:
-        self._iterator = awaitable.__await__()
-        self._manager = manager
-
-    def __await__(self) -> Any:
-        return _Steps(self._iterator, self._manager)
-
-
 def _again(manager: Any) -> Any:
     """The context manager for the second and later steps of a call."""
     without_metrics = getattr(manager, "_without_metrics", None)
@@ -90,7 +79,7 @@ def _decorate_async_generator(manager: Any, function: Callable[..., Any]) -> Cal
     async def wrapper(*args: Any, **kwargs: Any) -> Any:
         generator = function(*args, **kwargs)
         later = _again(manager)
-        step = _AsyncSteps(generator.__anext__(), manager)
+        step = _Steps(generator.__anext__().__await__(), manager)
         while True:
             try:
                 value = await step
@@ -99,11 +88,11 @@ def _decorate_async_generator(manager: Any, function: Callable[..., Any]) -> Cal
             try:
                 sent = yield value
             except GeneratorExit:
-                await _AsyncSteps(generator.aclose(), later)
+                await _Steps(generator.aclose().__await__(), later)
                 raise
             except BaseException as error:
-                step = _AsyncSteps(generator.athrow(error), later)
+                step = _Steps(generator.athrow(error).__await__(), later)
             else:
-                step = _AsyncSteps(generator.asend(sent), later)
+                step = _Steps(generator.asend(sent).__await__(), later)
 
     return wrapper

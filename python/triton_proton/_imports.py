@@ -1,4 +1,4 @@
-"""Import callbacks: run a function when a module is imported, now or later.
+"""Changes to other packages: from their import on, until the sessions that need them have ended.
 
 Profiling often starts before the script imports Triton, and an import of Triton by this package
 would take a second or more. Changes to Triton's modules are therefore deferred with these
@@ -7,6 +7,7 @@ callbacks.
 
 from __future__ import annotations
 
+import functools
 import importlib.abc
 import importlib.machinery
 import importlib.util
@@ -17,19 +18,12 @@ from types import ModuleType
 from typing import Any, Optional
 
 _Callback = Callable[[ModuleType], None]
-_waiting: dict[str, list[_Callback]] = {}
+_waiting: dict[str, dict[_Callback, None]] = {}
 # Callbacks for modules of every Triton, by the name without the package's: some projects have one
 # under another name, such as tokenspeed_triton.
-_everywhere: dict[str, list[_Callback]] = {}
+_everywhere: dict[str, dict[_Callback, None]] = {}
 _tritons = ["triton"]  # and other names, once seen
-
-
-class _Searching(threading.local):
-    def __init__(self) -> None:
-        self.names: set[str] = set()
-
-
-_searching = _Searching()
+_searching: set[tuple[int, str]] = set()  # threads, and the names that they look for
 
 
 class _Watcher(importlib.abc.MetaPathFinder):
@@ -38,22 +32,27 @@ class _Watcher(importlib.abc.MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Any = None, target: Any = None
     ) -> Optional[importlib.machinery.ModuleSpec]:
-        if fullname in _searching.names:
+        search = (threading.get_ident(), fullname)
+        if search in _searching:
             return None
         if fullname not in _waiting and not (_everywhere and _may_be_knobs(fullname)):
             return None
-        _searching.names.add(fullname)
+        _searching.add(search)
         try:
             spec = importlib.util.find_spec(fullname)
         finally:
-            _searching.names.discard(fullname)
+            _searching.discard(search)
         if spec is None or spec.loader is None or not hasattr(spec.loader, "exec_module"):
             return spec
         execute = spec.loader.exec_module
 
         def exec_module(module: ModuleType) -> None:
             execute(module)
-            _arrived(fullname, module)
+            if _everywhere and _may_be_knobs(fullname):
+                _look_at(fullname, module)
+            for callback in _waiting.pop(fullname, ()):
+                callback(module)
+            _stop_watching()
 
         try:
             spec.loader.exec_module = exec_module  # type: ignore[method-assign]
@@ -63,14 +62,6 @@ class _Watcher(importlib.abc.MetaPathFinder):
 
 
 _watcher = _Watcher()
-
-
-def _arrived(name: str, module: ModuleType) -> None:
-    if _everywhere and _may_be_knobs(name):
-        _look_at(name, module)
-    for callback in _waiting.pop(name, []):
-        callback(module)
-    _stop_watching()
 
 
 def _stop_watching() -> None:
@@ -101,9 +92,7 @@ def when_imported(name: str, callback: _Callback) -> None:
     if module is not None and not _is_loading(module):
         callback(module)
         return
-    callbacks = _waiting.setdefault(name, [])
-    if callback not in callbacks:
-        callbacks.append(callback)
+    _waiting.setdefault(name, {})[callback] = None
     if _watcher not in sys.meta_path:
         sys.meta_path.insert(0, _watcher)
 
@@ -112,10 +101,9 @@ def when_triton_has(name: str, callback: _Callback) -> None:
     """when_imported() for the module `name` of each Triton, whatever the package is called."""
     for other in filter(_may_be_knobs, list(sys.modules)):
         _look_at(other, sys.modules[other])
-    callbacks = _everywhere.setdefault(name, [])
-    if callback in callbacks:
+    if callback in _everywhere.setdefault(name, {}):
         return
-    callbacks.append(callback)
+    _everywhere[name][callback] = None
     for package in _tritons:
         when_imported(f"{package}.{name}", callback)
     if _watcher not in sys.meta_path:
@@ -124,11 +112,7 @@ def when_triton_has(name: str, callback: _Callback) -> None:
 
 def forget_triton(name: str, callback: _Callback) -> None:
     """Remove `callback`."""
-    callbacks = _everywhere.get(name, [])
-    if callback in callbacks:
-        callbacks.remove(callback)
-    if not callbacks:
-        _everywhere.pop(name, None)
+    _drop(_everywhere, name, callback)
     for package in _tritons:
         forget(f"{package}.{name}", callback)
 
@@ -145,15 +129,81 @@ def triton_of(value: Any) -> str:
     return package if package in _tritons else "triton"
 
 
+def _drop(table: dict[str, dict[_Callback, None]], name: str, callback: _Callback) -> None:
+    table.get(name, {}).pop(callback, None)
+    if not table.get(name):
+        table.pop(name, None)
+
+
 def forget(name: str, callback: _Callback) -> None:
     """Remove `callback`."""
-    callbacks = _waiting.get(name, [])
-    if callback in callbacks:
-        callbacks.remove(callback)
-    if not callbacks:
-        _waiting.pop(name, None)
+    _drop(_waiting, name, callback)
     _stop_watching()
 
 
 def _is_loading(module: ModuleType) -> bool:
     return bool(getattr(getattr(module, "__spec__", None), "_initializing", False))
+
+
+# ---------------------------------------------------------------------- sessions
+
+_parts: list[Sessions] = []
+
+
+class Sessions(set[int]):
+    """The live sessions that a part of the package works for; `stop` is called after the last."""
+
+    def __init__(self, stop: Callable[[], Any]) -> None:
+        self.stop = stop
+        _parts.append(self)
+
+
+def end_session(session: Optional[int] = None) -> None:
+    """`session`, or every session, has ended."""
+    for part in _parts:
+        if session is None:
+            part.clear()
+        else:
+            part.discard(session)
+        if not part:
+            part.stop()
+
+
+class Replacements:
+    """Attributes of other packages' objects in place of the original ones."""
+
+    def __init__(self) -> None:
+        self._made: list[tuple[Any, str, Any, Any]] = []
+        self._watched: list[tuple[str, Callable[[ModuleType], None]]] = []
+
+    def __bool__(self) -> bool:
+        return bool(self._made)
+
+    def watch(self, name: str, change: Callable[[ModuleType], None]) -> None:
+        """when_triton_has(), until `restore`."""
+        self._watched.append((name, change))
+        when_triton_has(name, change)
+
+    def put(self, owner: Any, name: str, ours: Callable[..., Any]) -> None:
+        self._made.append((owner, name, getattr(owner, name), ours))
+        setattr(owner, name, ours)
+
+    def wrap(self, owner: Any, name: str, around: Callable[..., Any]) -> None:
+        """Calls go to `around`, with the original function and the arguments."""
+        inner = getattr(owner, name)
+
+        @functools.wraps(inner)
+        def ours(*args: Any, **named: Any) -> Any:
+            return around(inner, *args, **named)
+
+        self.put(owner, name, ours)
+
+    def restore(self) -> None:
+        """Undo the rest. Code that wrapped a replacement may keep it: that attribute stays."""
+        for watched in self._watched:
+            forget_triton(*watched)
+        for owner, name, original, ours in self._made:
+            if getattr(owner, name, None) is ours:
+                setattr(owner, name, original)
+        self._watched.clear()
+        self._made.clear()

@@ -9,6 +9,7 @@ undoes it.
 from __future__ import annotations
 
 import contextlib
+import copy
 import functools
 import hashlib
 import importlib.util
@@ -16,13 +17,12 @@ import os
 import threading
 from collections.abc import Callable, Iterator
 from types import ModuleType
-from typing import Any, NamedTuple, Optional
+from typing import Any, Optional
 
 from . import _closed_loop, _libproton
-from ._followers import Replacements
-from ._imports import forget_triton, when_triton_has
+from ._imports import Replacements
 from ._message import warn
-from ._mlir import temporary_file
+from ._markers import temporary_file
 from ._stages import KernelStages, Passes, with_records
 from .flags import flags
 from .language import scope
@@ -40,31 +40,24 @@ _CANARY = {
 _HOOK_ARGUMENTS = ("backend", "stages", "options", "language", "capability")
 
 
-class _Variant(NamedTuple):
-    """The passes, and the name of what they generate in Triton's cache key."""
-
-    passes: Passes
-    name: str  # never contains a comma, which separates Triton's own modes
-
-
-def _variant(mode: str) -> _Variant:
+def _passes(mode: str) -> Passes:
     described = _libproton.instrument_mode(mode)
-    passes = Passes(mode, described["autos"] != 0, described["budget"] != 0)
-    return _Variant(passes, f"proton-{PASS_VERSION}-{described['key']}")
+    name = f"proton-{PASS_VERSION}-{described['key']}"
+    return Passes(mode, described["autos"] != 0, described["budget"] != 0, name)
 
 
-def _variants(mode: str) -> tuple[_Variant, _Variant]:
+def _variants(mode: str) -> tuple[Passes, Passes]:
     """The variants of a mode: the usual one, and that while a session needs a trace."""
-    return _variant(mode), _variant(with_records(mode))
+    return _passes(mode), _passes(with_records(mode))
 
 
 class _Compilation(threading.local):
     """The current compilation of a thread."""
 
     is_amd = False
-    keyed: Optional[_Variant] = None  # that the hook for keys returned
+    keyed: Optional[Passes] = None  # that the hook for keys returned
     canary: Optional[list[str]] = None  # reports about the test kernel while it compiles
-    chosen: Optional[_Variant] = None  # while it compiles a kernel with certain scopes
+    chosen: Optional[Passes] = None  # while it compiles a kernel with certain scopes
     is_timing = False  # an autotuner times configurations
 
 
@@ -124,10 +117,10 @@ class _Pipeline:
     def name(self) -> str:
         return self._of_sessions().name
 
-    def _of_sessions(self) -> _Variant:
+    def _of_sessions(self) -> Passes:
         return self._recording if self.traces else self._usual
 
-    def _wanted(self) -> _Variant:
+    def _wanted(self) -> Passes:
         return self._target.chosen or self._of_sessions()
 
     def makes_same(self, mode: str) -> bool:
@@ -149,20 +142,15 @@ class _Pipeline:
     # ---- installation and removal
 
     def install(self) -> None:
-        when_triton_has("knobs", self._set_knobs)
-        when_triton_has("compiler.code_generator", _register_scope)
-        when_triton_has("compiler.compiler", self._wrap_compiler)
-        when_triton_has("runtime.jit", self._wrap_functions)
-        when_triton_has("runtime.autotuner", self._wrap_autotuner)
+        self._replaced.watch("knobs", self._set_knobs)
+        self._replaced.watch("compiler.code_generator", _register_scope)
+        self._replaced.watch("compiler.compiler", self._wrap_compiler)
+        self._replaced.watch("runtime.jit", self._wrap_functions)
+        self._replaced.watch("runtime.autotuner", self._wrap_autotuner)
 
     def remove(self) -> None:
         _closed_loop.settle()
         self.is_live = False  # for code that saved the hooks and still calls them
-        forget_triton("knobs", self._set_knobs)
-        forget_triton("compiler.code_generator", _register_scope)
-        forget_triton("compiler.compiler", self._wrap_compiler)
-        forget_triton("runtime.jit", self._wrap_functions)
-        forget_triton("runtime.autotuner", self._wrap_autotuner)
         for triton in self._tritons:
             runtime, compilation = triton.knobs.runtime, triton.knobs.compilation
             if runtime.add_stages_inspection_hook is triton.hook:
@@ -174,7 +162,7 @@ class _Pipeline:
     def _set_knobs(self, knobs: ModuleType) -> None:
         if not hasattr(knobs.runtime, "add_stages_inspection_hook"):
             warn("this Triton version cannot be instrumented: it has no compiler stage hook; "
-                "use Triton 3.6 or later", once=True)
+                "use Triton 3.6 or later")
             return
         triton = _Triton(knobs, self._add_stages)
         self._tritons.append(triton)
@@ -183,42 +171,37 @@ class _Pipeline:
 
     def _wrap_compiler(self, compiler: ModuleType) -> None:
         files, sources = compiler.IRSource, compiler.ASTSource
-        self._replaced.put(compiler, "parse", self._parsing_override(compiler.parse))
-        self._replaced.put(files, "__init__", self._reading_file(files.__init__))
+        self._replaced.wrap(compiler, "parse", self._parse)
+        self._replaced.wrap(files, "__init__", self._read_file)
+        self._replaced.wrap(sources, "hash", _hash_without_hook)
         for kind in (files, sources):
-            self._replaced.put(kind, "parse_options", self._naming_mode(kind.parse_options))
+            self._replaced.wrap(kind, "parse_options", self._parse_options)
 
     def _wrap_functions(self, jit: ModuleType) -> None:
         function = jit.JITFunction
-        if hasattr(function, "_do_compile") and self._usual.passes.has_budget:
-            ours = _closed_loop.noting_origins(function._do_compile)
-            self._replaced.put(function, "_do_compile", ours)
+        if hasattr(function, "_do_compile") and self._usual.has_budget:
+            self._replaced.wrap(function, "_do_compile", _closed_loop.note_origin)
 
     # ---- autotuning
 
     def _wrap_autotuner(self, autotuner: ModuleType) -> None:
         tuner = getattr(autotuner, "Autotuner", None)
         if hasattr(tuner, "_bench"):
-            self._replaced.put(tuner, "_bench", self._timing_plain(tuner._bench))
+            self._replaced.wrap(tuner, "_bench", self._time_plain)
 
-    def _timing_plain(self, inner: Callable[..., Any]) -> Callable[..., Any]:
+    def _time_plain(self, inner: Callable[..., Any], *args: Any, **named: Any) -> Any:
         """Autotuner._bench, which times a configuration, of the kernel without scopes.
 
         Otherwise the choice could be another one than in plain runs, with which Triton shares it
         (`cache_results`).
         """
-
-        @functools.wraps(inner)
-        def _bench(*args: Any, **named: Any) -> Any:
-            self._count_timing(1)
-            self._target.is_timing = True
-            try:
-                return inner(*args, **named)
-            finally:
-                self._target.is_timing = False
-                self._count_timing(-1)
-
-        return _bench
+        self._count_timing(1)
+        self._target.is_timing = True
+        try:
+            return inner(*args, **named)
+        finally:
+            self._target.is_timing = False
+            self._count_timing(-1)
 
     def _count_timing(self, more: int) -> None:
         """Launches take the mode from Triton's knobs, which all threads share."""
@@ -240,12 +223,11 @@ class _Pipeline:
         if mode != self._usual.name or self.traces or not self.is_live:
             return None
         digest = hashlib.sha256(scopes.encode()).hexdigest()[:16] if scopes else "plain"
-        passes = self._usual.passes._replace(only=scopes)
-        variant = _Variant(passes, f"{self._usual.name}-{digest}")
+        variant = self._usual._replace(only=scopes, name=f"{self._usual.name}-{digest}")
         return self._compiling_set(variant), variant.name
 
     @contextlib.contextmanager
-    def _compiling_set(self, variant: _Variant) -> Iterator[None]:
+    def _compiling_set(self, variant: Passes) -> Iterator[None]:
         self._target.chosen = variant
         try:
             yield
@@ -273,8 +255,7 @@ class _Pipeline:
             try:
                 self._wrap_stages(triton, **given)
             except Exception as error:  # profiling must not make a program fail
-                warn(f"a kernel was not instrumented: unknown compiler stages: {error!r}",
-                    once=True)
+                warn(f"a kernel was not instrumented: unknown compiler stages: {error!r}")
         return result
 
     def _wrap_stages(
@@ -287,13 +268,12 @@ class _Pipeline:
         **_: Any,
     ) -> None:
         self._target.is_amd = is_amd = backend.target.backend == "hip"
-        variant = self._in_key(options)
-        if variant is None:
+        passes, report = self._in_key(options), warn
+        if passes is None:
             return
         arch = f"sm_{capability}" if capability is not None else str(options.arch)
-        passes, report = variant.passes, functools.partial(warn, once=True)
         if passes.only is not None:
-            report = _ignore  # the loop of the kernel says what is omitted
+            report = lambda text: None  # the loop of the kernel says what is omitted
         if self._is_canary():
             passes, report = _CANARY[passes.has_autos], self._target.canary.append
         elif not self._has_live_canary(triton, backend.target, arch):
@@ -318,14 +298,14 @@ class _Pipeline:
         self._target.canary = notes = []
         try:
             canary = _canary_of(triton.package)
-            reason = canary.failure(target, notes, self._usual.passes.has_autos)
+            reason = canary.failure(target, notes, self._usual.has_autos)
         finally:
             self._target.canary = None
         if reason:
-            warn(f"kernels for {arch} are not instrumented: {reason}", once=True)
+            warn(f"kernels for {arch} are not instrumented: {reason}")
         return not reason
 
-    def _in_key(self, options: Any) -> Optional[_Variant]:
+    def _in_key(self, options: Any) -> Optional[Passes]:
         """The variant that is part of the key under which Triton will cache the kernel.
 
         Otherwise programs without instrumentation would find the kernel in the cache. It is part of
@@ -339,65 +319,70 @@ class _Pipeline:
             return self._target.keyed
         warn(
             "a kernel was not instrumented: another tool changed "
-                "triton.knobs.compilation.instrumentation_mode",
-            once=True,
+                "triton.knobs.compilation.instrumentation_mode"
         )
         return None
 
-    def _parsing_override(self, inner: Callable[..., Any]) -> Callable[..., Any]:
+    def _parse(
+        self, inner: Callable[..., Any], full_name: Any, ext: str, *more: Any, **named: Any
+    ) -> Any:
         """Triton's parse(), extended to proton operations in a file that overrides a stage."""
+        made = None
+        if self.is_live:
+            made = _translate(full_name, ext, self._target.is_amd)
+        if made is None:
+            return inner(full_name, ext, *more, **named)
+        with temporary_file(made, f".{ext}") as path:
+            return inner(path, ext, *more, **named)
 
-        def parse(full_name: Any, ext: str, *more: Any, **named: Any) -> Any:
-            made = None
-            if self.is_live:
-                made = _translate(full_name, ext, self._target.is_amd)
-            if made is None:
-                return inner(full_name, ext, *more, **named)
-            with temporary_file(made, f".{ext}") as path:
-                return inner(path, ext, *more, **named)
-
-        return parse
-
-    def _reading_file(self, inner: Callable[..., None]) -> Callable[..., None]:
+    def _read_file(
+        self, inner: Callable[..., None], source: Any, path: Any, context: Any, *more: Any,
+        **named: Any
+    ) -> None:
         """The file reader of triton.compile(), extended to proton operations."""
+        made, ext = None, os.path.splitext(str(path))[1][1:]
+        if self.is_live:
+            backend = more[0] if more else named.get("backend")
+            target = getattr(backend, "target", None)
+            made = _translate(path, ext, getattr(target, "backend", "") == "hip")
+        if made is None:
+            inner(source, path, context, *more, **named)
+            return
+        with temporary_file(made, f".{ext}") as temporary:
+            inner(source, temporary, context, *more, **named)
+        source.path = path
 
-        def init(
-            source: Any, path: Any, context: Any, *more: Any, **named: Any
-        ) -> None:
-            made, ext = None, os.path.splitext(str(path))[1][1:]
-            if self.is_live:
-                backend = more[0] if more else named.get("backend")
-                target = getattr(backend, "target", None)
-                made = _translate(path, ext, getattr(target, "backend", "") == "hip")
-            if made is None:
-                inner(source, path, context, *more, **named)
-                return
-            with temporary_file(made, f".{ext}") as temporary:
-                inner(source, temporary, context, *more, **named)
-            source.path = path
-
-        return init
-
-    def _naming_mode(self, inner: Callable[..., dict[str, Any]]) -> Callable[..., dict[str, Any]]:
+    def _parse_options(self, inner: Callable[..., Any], *args: Any, **named: Any) -> Any:
         """The options of a source, with the instrumentation mode added.
 
         Launches get the mode from the knobs. Direct calls of triton.compile() do not, and before
         Triton called its hook for a key there was no other way to make it part of the cache key.
         """
-
-        def parse_options(*args: Any, **named: Any) -> dict[str, Any]:
-            options = inner(*args, **named)
-            if not self.is_live or not isinstance(options, dict):
-                return options
-            if any(t.knobs.compilation.instrumentation_mode == self.name for t in self._tritons):
-                options = {**options, "instrumentation_mode": self._wanted().name}
+        options = inner(*args, **named)
+        if not self.is_live or not isinstance(options, dict):
             return options
+        if any(t.knobs.compilation.instrumentation_mode == self.name for t in self._tritons):
+            options = {**options, "instrumentation_mode": self._wanted().name}
+        return options
 
-        return parse_options
 
+def _hash_without_hook(inner: Callable[..., Any], source: Any, *more: Any, **rest: Any) -> Any:
+    """ASTSource.hash, with the hashes that sources have without a hook.
 
-def _ignore(text: str) -> None:
-    pass
+    Override files are in a directory named after the hash of a kernel's source, which a dump
+    created. Since Triton 3.7 a compiler stage hook adds itself to the specialization of a launch,
+    and thereby to the source as an attribute of a nonexistent parameter. The directory of an
+    instrumented run would therefore differ from that of a dump without a hook.
+    """
+    try:
+        parameters = len(source.signature)
+        attrs = {path: value for path, value in source.attrs.items() if path[0] < parameters}
+        if len(attrs) < len(source.attrs):
+            source = copy.copy(source)
+            source.attrs = attrs
+    except (AttributeError, TypeError):  # attributes of a later version
+        pass
+    return inner(source, *more, **rest)
 
 
 def _translate(path: Any, ext: str, is_amd: bool) -> Optional[str]:
@@ -459,6 +444,9 @@ def stop(is_trace: bool = False) -> None:
 def set_context(
     mode: str, scopes: str
 ) -> Optional[tuple[contextlib.AbstractContextManager[None], str]]:
-    """For _closed_loop.py: None unless trees of sessions have kernels of this mode."""
+    """None unless trees of sessions have kernels of this mode."""
     pipeline = _pipeline
     return None if pipeline is None else pipeline.set_context(mode, scopes)
+
+
+_closed_loop.within = set_context

@@ -9,7 +9,6 @@ are not recorded; Triton works as usual.
 
 from __future__ import annotations
 
-import functools
 import inspect
 import threading
 from collections import namedtuple
@@ -18,13 +17,11 @@ from types import ModuleType
 from typing import Any, Optional
 
 from . import _libproton
-from ._followers import Replacements, Sessions
-from ._imports import forget, when_imported
+from ._imports import Replacements, Sessions, forget, when_imported
 from ._message import warn
 
 _MODULE = "triton.runtime.interpreter"
 
-_sessions = Sessions()
 _replaced = Replacements()
 
 
@@ -56,18 +53,19 @@ class LaunchMetadata:
         return self.data
 
 
+def _stop() -> None:
+    forget(_MODULE, _wrap)
+    _replaced.restore()
+
+
+_sessions = Sessions(_stop)
+
+
 def install(session: int) -> None:
     """Start recording interpreted kernels for `session`."""
     _sessions.add(session)
     if not _replaced:
         when_imported(_MODULE, _wrap)
-
-
-def uninstall(session: Optional[int] = None) -> None:
-    """`session`, or every session, has ended; after the last one, Triton is restored."""
-    if _sessions.end(session):
-        forget(_MODULE, _wrap)
-        _replaced.restore()
 
 
 def _wrap(module: ModuleType) -> None:
@@ -78,42 +76,27 @@ def _wrap(module: ModuleType) -> None:
     if not inspect.isfunction(run) or not inspect.isfunction(call):
         warn(
             "this version of Triton's interpreter is not supported; "
-            "interpreted kernels are not recorded",
-            once=True,
+            "interpreted kernels are not recorded"
         )
         return
-    _replaced.put(function_type, "run", _make_run(run))
-    _replaced.put(executor_type, "__call__", _make_call(call))
+    _replaced.wrap(function_type, "run", _run)
+    _replaced.wrap(executor_type, "__call__", _call)
 
 
-def _make_run(original: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(original)
-    def run(self: Any, *args: Any, **kwargs: Any) -> Any:
-        before = _launch.function
-        _launch.function = self
-        try:
-            return original(self, *args, **kwargs)
-        finally:
-            _launch.function = before
-
-    return run
+def _run(original: Callable[..., Any], function: Any, *args: Any, **kwargs: Any) -> Any:
+    before = _launch.function
+    _launch.function = function
+    try:
+        return original(function, *args, **kwargs)
+    finally:
+        _launch.function = before
 
 
-def _make_call(original: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(original)
-    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if not _sessions or _launch.is_running:
-            return original(self, *args, **kwargs)
-        return _record(self, original, args, kwargs)
-
-    return call
-
-
-def _record(
-    executor: Any, original: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> Any:
+def _call(original: Callable[..., Any], executor: Any, *args: Any, **kwargs: Any) -> Any:
     from .hooks import HookManager
 
+    if not _sessions or _launch.is_running:
+        return original(executor, *args, **kwargs)
     # A metadata function may launch kernels too, so is_running is set after the hooks.
     function, _launch.function = _launch.function, None
     name = _kernel_name(executor, function)

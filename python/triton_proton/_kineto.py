@@ -10,21 +10,20 @@ registers Kineto too when torch.profiler starts, or says that this SDK is too ol
 
 from __future__ import annotations
 
-import functools
+from collections.abc import Callable
 from types import ModuleType
-from typing import Any, Optional
+from typing import Any
 
-from ._followers import Sessions
-from ._imports import when_imported
+from ._imports import Replacements, Sessions, when_imported
 from ._libproton import leave_vendor, prepare
 from ._message import warn
 
 _MODULE = "torch.autograd.profiler"
 _NAME = "_prepare_profiler"  # initializes Kineto
 
-_sessions = Sessions()
 _has_rocm = False  # Proton registers with rocprofiler-sdk in this process
-_replaced: Optional[tuple[ModuleType, Any]] = None
+_sessions = Sessions(lambda: None)
+_replaced = Replacements()
 
 
 def follow(session: int, backend: str) -> None:
@@ -41,12 +40,7 @@ def follow_rocm() -> None:
     when_imported(_MODULE, _watch)
 
 
-unfollow = _sessions.end
-
-
-def _watched(*arguments: Any, **named: Any) -> Any:
-    """In the place of PyTorch's function."""
-    assert _replaced is not None
+def _watched(inner: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
     activities = arguments[1] if len(arguments) > 1 else named.get("activities", ())
     wants_gpus = any(getattr(activity, "name", "") == "CUDA" for activity in activities)
     if _has_rocm and wants_gpus:
@@ -57,17 +51,11 @@ def _watched(*arguments: Any, **named: Any) -> Any:
         warn(
             "torch.profiler starts while Proton uses CUPTI, which serves one of them: "
             "torch.profiler may have no GPU events, or Proton no kernels; end Proton's sessions "
-            "before torch.profiler starts",
-            once=True,
+            "before torch.profiler starts"
         )
-    return _replaced[1](*arguments, **named)
+    return inner(*arguments, **named)
 
 
 def _watch(module: ModuleType) -> None:
-    global _replaced
-    prepare = getattr(module, _NAME, None)
-    if prepare is None or _replaced is not None:
-        return
-    functools.update_wrapper(_watched, prepare)
-    _replaced = (module, prepare)
-    setattr(module, _NAME, _watched)
+    if hasattr(module, _NAME) and not _replaced:
+        _replaced.wrap(module, _NAME, _watched)

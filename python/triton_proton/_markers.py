@@ -1,17 +1,21 @@
-"""Scope markers in Triton's compiler passes: they are moved around passes that drop or reject them.
+"""Triton's modules as MLIR text, and the scope markers in it.
+
+Markers are moved around compiler passes that drop or reject them.
 """
 
 from __future__ import annotations
 
+import contextlib
 import importlib
+import os
 import re
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Iterator
 from typing import Any, Optional
 from urllib.parse import unquote
 
 from . import _libproton
 from ._imports import triton_of
-from ._mlir import name_of, parse_instead
 from ._message import warn
 
 _MARK = re.compile(r'"(?:\s|\\0[9AD])*// proton\.(?:record|event) (?:start|end) ([^"\\\s]+)')
@@ -48,6 +52,12 @@ def empty_scopes(text: str) -> set[str]:
     return empty - filled
 
 
+def put_back(metadata: dict[str, Any], kept: dict[str, Any]) -> None:
+    """Make a kernel's metadata what it was."""
+    metadata.clear()
+    metadata.update(kept)
+
+
 def removed_markers(before: set[str], after: set[str]) -> str:
     """A message that names the scopes that a compiler stage removed; empty if it kept all."""
     if not before - after:
@@ -75,21 +85,19 @@ def carry_markers(inner: Callable[..., Any], arch: str) -> Callable[..., Any]:
                 if emptied := empty_scopes(after) - empty_scopes(before):
                     moved = around_operations(src, before, kept, *more, **named)
                     if moved is not None:
-                        metadata.clear()
-                        metadata.update(moved[1])
+                        put_back(metadata, moved[1])
                         return moved[0]
                     warn(f"{name_of(made)}: Triton's compiler moved all operations out of these "
-                        f"scopes, which measure nothing: {_names(emptied)}", once=True)
+                        f"scopes, which measure nothing: {_names(emptied)}")
                 if removed := removed_markers(markers, markers_of(after)):
-                    warn(f"{name_of(made)}: {removed}", once=True)
+                    warn(f"{name_of(made)}: {removed}")
                 return made
             except Exception:
                 # Perhaps because of the markers: profiling must not make a program fail.
                 plain = _without_markers(before, src, _ALWAYS)
                 if plain is None:
                     raise
-                metadata.clear()
-                metadata.update(kept)
+                put_back(metadata, kept)
         return _put_back(before, inner(plain, metadata, *more, **named), markers)
 
     def around_operations(
@@ -145,7 +153,7 @@ def _without_markers(text: str, module: Any, when: int) -> Any:
         return None if plain is None else parse_instead(plain, module)
     except Exception as error:
         warn(f"{name_of(module)}: Triton's compiler may remove scopes, because the markers "
-            f"cannot be moved around its passes: {error}", once=True)
+            f"cannot be moved around its passes: {error}")
         return None
 
 
@@ -164,14 +172,13 @@ def _put_back(before: str, made: Any, markers: set[str]) -> Any:
             made = parse_instead(text, made)
             found = markers_of(text)
     except Exception as error:
-        warn(f"{kernel}: none of its scopes are recorded: {error}", once=True)
+        warn(f"{kernel}: none of its scopes are recorded: {error}")
         return made
     if markers - found:
         warn(
             f"{kernel}: these scopes are not recorded: {_names(markers - found)}; where Triton's "
             "passes do not support markers, a scope must contain an operation and start and end "
-            "in the same block",
-            once=True,
+            "in the same block"
         )
     return made
 
@@ -180,3 +187,42 @@ def _names(markers: set[str]) -> str:
     names = sorted(unquote(name) for name in markers)
     more = len(names) - _NAMES_MAX
     return ", ".join(names[:_NAMES_MAX]) + (f" and {more} more" if more > 0 else "")
+
+
+# ---------------------------------------------------------------------- modules
+
+def parse_instead(text: str, module: Any) -> Any:
+    """The module parsed from `text`, in place of `module`."""
+    ir = importlib.import_module(f"{triton_of(module)}._C.libtriton").ir
+    with temporary_file(text, ".mlir") as path:
+        made = ir.parse_mlir_module(path, module.context)
+    made.context = module.context
+    return made
+
+
+def name_of(module: Any) -> str:
+    """The name of the kernel in a module, for messages."""
+    try:
+        return str(module.get_entry_func_name())
+    except Exception:
+        return "a kernel"
+
+
+def arguments_of(module: Any, name: str) -> int:
+    """The number of arguments of the kernel `name` in a module; -1 if unknown."""
+    try:
+        return int(module.get_function(name).get_num_args())
+    except Exception:
+        return -1
+
+
+@contextlib.contextmanager
+def temporary_file(text: str, suffix: str) -> Iterator[str]:
+    """A temporary file with `text`, because Triton's parser reads only files."""
+    descriptor, path = tempfile.mkstemp(suffix=suffix, prefix="proton-")
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8", errors="surrogateescape") as file:
+            file.write(text)
+        yield path
+    finally:
+        os.unlink(path)

@@ -24,6 +24,11 @@ def printable(text: str) -> str:
     return _OBEYED.sub(escape, text)
 
 
+def shown(text: str) -> str:
+    """`text` with escapes as in Python, if it has characters that are not printable."""
+    return text if text.isprintable() else repr(text)[1:-1]
+
+
 def print_line(text: str) -> None:
     """Print a line on standard error, if there is one."""
     if sys.stderr is None:
@@ -39,9 +44,9 @@ def message(text: str) -> None:
     print_line(f"proton: {text}")
 
 
-def warn(text: str, *, once: bool = False) -> None:
-    """Print a message unless PROTON_QUIET is set; with `once`, each text is printed only once."""
-    if os.environ.get("PROTON_QUIET", "0") not in ("", "0") or (once and text in _printed):
+def warn(text: str, *, repeats: bool = False) -> None:
+    """Print a message unless PROTON_QUIET is set; without `repeats`, each text only once."""
+    if os.environ.get("PROTON_QUIET", "0") not in ("", "0") or (not repeats and text in _printed):
         return
     _printed.add(text)
     message(text)

@@ -10,15 +10,13 @@ from typing import Any, Optional, TypeVar
 
 from . import _compiled
 from ._compiled import WRAPPED
-from ._followers import Sessions
-from ._imports import forget, when_imported
+from ._imports import Sessions, forget, when_imported
 from ._libproton import name_module, scope
 
 _Model = TypeVar("_Model")
 
 _PARALLEL = ("DataParallel", "DistributedDataParallel")
 
-_sessions = Sessions()  # of `proton --modules`
 _handle: Any = None
 
 
@@ -159,22 +157,22 @@ def deannotate(model: _Model) -> _Model:
 # ---------------------------------------------------------------------- proton --modules
 
 
+def _stop() -> None:
+    global _handle
+    forget("torch", _watch)
+    if _handle is not None:
+        _handle.remove()
+        _handle = None
+
+
+_sessions = Sessions(_stop)
+
+
 def follow(session: int) -> None:
     """Annotate each model when it is first called, until `session` ends."""
     _sessions.add(session)
     _compiled.show_modules()
     when_imported("torch", _watch)
-
-
-def unfollow(session: Optional[int] = None) -> None:
-    """`session`, or every session, has ended."""
-    global _handle
-    if not _sessions.end(session):
-        return
-    forget("torch", _watch)
-    if _handle is not None:
-        _handle.remove()
-        _handle = None
 
 
 def _watch(torch: ModuleType) -> None:

@@ -18,11 +18,9 @@ def _directories() -> Iterator[str]:
     yield str(Path(__file__).resolve().parent / "bin")
     if sys.executable:
         yield os.path.dirname(sys.executable)
-    for scheme in (None, "posix_user"):
+    for scheme in (sysconfig.get_default_scheme(), "posix_user"):
         try:
-            path = (
-                sysconfig.get_path("scripts", scheme) if scheme else sysconfig.get_path("scripts")
-            )
+            path = sysconfig.get_path("scripts", scheme)
         except KeyError:
             continue
         if path:

@@ -16,7 +16,7 @@ import sys
 import tempfile
 import time
 from datetime import timedelta
-from typing import Any, BinaryIO, Optional
+from typing import Any, BinaryIO, NamedTuple, Optional
 
 from ._programs import find_program
 
@@ -32,25 +32,20 @@ class ReduceError(RuntimeError):
     """The ranks could not be merged."""
 
 
-class Deadline:
-    def __init__(self, seconds: float) -> None:
-        self._end = time.monotonic() + seconds
-
-    def left(self) -> timedelta:
-        """At least some time, because 0 means no limit."""
-        return timedelta(seconds=max(self._end - time.monotonic(), 0.1))
+def _left(end: float) -> timedelta:
+    """At least some time, because 0 means no limit."""
+    return timedelta(seconds=max(end - time.monotonic(), 0.1))
 
 
 # ---------------------------------------------------------------------- the job
 
 
-class Job:
+class Job(NamedTuple):
     """The ranks that take part, and their store."""
 
-    def __init__(self, store: Any, rank: int, members: list[int]) -> None:
-        self.store = store
-        self.rank = rank
-        self.members = members
+    store: Any
+    rank: int
+    members: list[int]
 
 
 def _agent_job(distributed: Any) -> Optional[Job]:
@@ -103,7 +98,7 @@ def _runs(ranks: list[int]) -> list[list[int]]:
     return runs
 
 
-def _agree(store: Any, job: Job, has_files: bool, deadline: Deadline) -> list[int]:
+def _agree(store: Any, job: Job, has_files: bool, end: float) -> list[int]:
     """The ranks with files: all, or those at the end of the time limit of any of them."""
 
     def publish(ranks: list[int]) -> None:
@@ -118,7 +113,7 @@ def _agree(store: Any, job: Job, has_files: bool, deadline: Deadline) -> list[in
     if store.add("count", 1) == len(job.members):
         publish(job.members)
     try:
-        store.wait(["present"], deadline.left())
+        store.wait(["present"], _left(end))
     except RuntimeError:
         publish([rank for rank in job.members if store.check([f"ready/{rank}"])])
     runs = json.loads(store.get("present"))
@@ -131,22 +126,22 @@ def _agree(store: Any, job: Job, has_files: bool, deadline: Deadline) -> list[in
 class Group:
     """Some of the ranks, connected by gloo. A peer is a position in `ranks`."""
 
-    def __init__(self, store: Any, rank: int, ranks: list[int], deadline: Deadline) -> None:
+    def __init__(self, store: Any, rank: int, ranks: list[int], end: float) -> None:
         import torch
         import torch.distributed as distributed
 
         self._torch = torch
-        self._deadline = deadline
+        self._end = end
         self.size = len(ranks)
         self.index = ranks.index(rank)
         self._group = None
         if self.size > 1:
             self._group = distributed.ProcessGroupGloo(
-                store, self.index, self.size, timeout=deadline.left()
+                store, self.index, self.size, timeout=_left(end)
             )
 
     def _wait(self, work: Any) -> None:
-        work.wait(self._deadline.left())
+        work.wait(_left(self._end))
 
     def _tensor(self, data: bytearray) -> Any:
         return self._torch.frombuffer(data, dtype=self._torch.uint8)
@@ -265,11 +260,11 @@ def _merge(group: Group, directory: str, names: list[str], output: str) -> list[
 
 
 def _lead(
-    job: Job, store: Any, present: list[int], files: Files, output: str, deadline: Deadline
+    job: Job, store: Any, present: list[int], files: Files, output: str, end: float
 ) -> list[str]:
     """Merges with the files of the ranks that follow, and tells them the outcome."""
     at = present.index(job.rank)
-    near = _near(job, store, present, at, deadline)
+    near = _near(job, store, present, at, end)
     with tempfile.TemporaryDirectory(prefix="proton-ranks-") as directory:
         names = _unpack(bytearray(_pack(files)), directory)
         arrived = []
@@ -281,7 +276,7 @@ def _lead(
                 names.append(f"rank{present[at + peer]:06}.proton")
                 continue
             arrived.append(peer)
-        far = Group(_prefixed(store, "far"), job.rank, present[::RANKS_PER_PROCESS], deadline)
+        far = Group(_prefixed(store, "far"), job.rank, present[::RANKS_PER_PROCESS], end)
         lines = _merge(far, directory, names, output)
         _confirm(far)
     for peer in arrived:
@@ -300,10 +295,10 @@ def _confirm(far: Group) -> None:
         far.send_exactly(peer, bytearray(b"1"))
 
 
-def _near(job: Job, store: Any, present: list[int], first: int, deadline: Deadline) -> Group:
+def _near(job: Job, store: Any, present: list[int], first: int, end: float) -> Group:
     """The ranks that send their files to the one at the position `first`, and that one."""
     ranks = present[first : first + RANKS_PER_PROCESS]
-    return Group(_prefixed(store, f"near/{first}"), job.rank, ranks, deadline)
+    return Group(_prefixed(store, f"near/{first}"), job.rank, ranks, end)
 
 
 def _prefixed(store: Any, prefix: str) -> Any:
@@ -320,18 +315,18 @@ def reduce(job: Job, serial: int, files: Files, output: str, timeout: float) -> 
     """
     attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
     store = _prefixed(job.store, f"triton_proton/ranks/{attempt}/{serial}")
-    present = _agree(store, job, bool(files), Deadline(timeout))
+    present = _agree(store, job, bool(files), time.monotonic() + timeout)
     if not files:
         return None
     if job.rank not in present:
         raise ReduceError("the others did not wait any longer")
-    deadline = Deadline(timeout)
+    end = time.monotonic() + timeout
     at = present.index(job.rank)
     first = at - at % RANKS_PER_PROCESS
     if at == first:
-        lines = _lead(job, store, present, files, output, deadline)
+        lines = _lead(job, store, present, files, output, end)
         return None if at else lines
-    near = _near(job, store, present, first, deadline)
+    near = _near(job, store, present, first, end)
     near.send(0, _pack(files))
     near.receive_exactly(0, 1)
     return None

@@ -300,7 +300,7 @@ class Fitting:
             try:
                 made = self._fit(src, made, metadata)
             except Exception as error:
-                warn(f"cannot limit the registers of an instrumented kernel: {error}", once=True)
+                warn(f"cannot limit the registers of an instrumented kernel: {error}")
         self._finish(made, metadata)
         return made
 
@@ -331,8 +331,8 @@ class Fitting:
             if costs:
                 add_warning(metadata, f"its scopes cost {costs}")
                 warn(f"{self._kernel}: its scopes cost {costs}; use fewer scopes, or fewer kinds "
-                    "in auto=", once=True)
+                    "in auto=")
         except Exception as error:
-            warn(f"cannot compare an instrumented kernel with the plain one: {error}", once=True)
+            warn(f"cannot compare an instrumented kernel with the plain one: {error}")
         self._text_of = self._plain = None
         self._tried = {}

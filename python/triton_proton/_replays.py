@@ -6,8 +6,11 @@ import functools
 from types import ModuleType
 from typing import Any
 
-from ._imports import when_imported
+from ._imports import Replacements, when_imported
 from ._libproton import note_step
+
+
+_replaced = Replacements()
 
 
 def follow(mode: str) -> None:
@@ -19,7 +22,7 @@ def follow(mode: str) -> None:
 def _wrap(module: ModuleType) -> None:
     graph = getattr(module, "CUDAGraph", None)
     replay = getattr(graph, "replay", None)
-    if replay is None or getattr(replay, "counts_steps", False):
+    if replay is None or _replaced:
         return
 
     @functools.wraps(replay)
@@ -27,5 +30,4 @@ def _wrap(module: ModuleType) -> None:
         note_step()
         replay(self)
 
-    counted.counts_steps = True  # type: ignore[attr-defined]
-    graph.replay = counted  # type: ignore[union-attr]
+    _replaced.put(graph, "replay", counted)

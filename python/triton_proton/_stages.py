@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Optional
 
 from . import _libproton
-from ._markers import carry_markers, markers_of, removed_markers, without_markers
-from ._mlir import arguments_of, name_of, parse_instead
+from ._markers import arguments_of, carry_markers, markers_of, name_of, parse_instead, put_back
+from ._markers import removed_markers, without_markers
 from ._registers import SHARED_KIB, Costs, Fitting, add_warning
 
 RECORD_BYTES = 8
@@ -24,6 +24,8 @@ class Passes(NamedTuple):
     mode: str
     has_autos: bool
     has_budget: bool = False
+    # In Triton's cache key; without a comma, which separates Triton's own modes.
+    name: str = ""
     # The automatic scopes, one per line; "": the kernel is plain; None: the budget decides.
     only: Optional[str] = None
 
@@ -75,6 +77,7 @@ class KernelStages:
         self._plain: Optional[tuple[str, dict[str, Any]]] = None
         self._latest: Any = None  # the result of the latest stage from LLVM IR on
         self._name = ""
+        self._arguments = -1  # their number in TTGIR; -1: unknown
         self._stride = 1  # of CTAs, as the budget requires
         self._found = ""  # all automatic scopes, one per line
         can_compare = {"ptx", "cubin"} <= stages.keys() or "amdgcn" in stages
@@ -102,7 +105,7 @@ class KernelStages:
             return self._instrumented(src, before, metadata, make)
         except Exception as error:  # perhaps because of the markers
             self._plain = None
-            _put_back(metadata, kept)
+            put_back(metadata, kept)
             text = make(without_markers(before, src))
             self._report(f"{self._name} was not instrumented: {error}")
             return text
@@ -111,7 +114,7 @@ class KernelStages:
         self, src: Any, before: str, metadata: dict[str, Any], make: Callable[..., Any]
     ) -> Any:
         kept = dict(metadata)
-        arguments = arguments_of(src, self._name)
+        self._arguments = arguments_of(src, self._name)
 
         @functools.cache
         def plain() -> tuple[Any, dict[str, Any]]:
@@ -119,8 +122,8 @@ class KernelStages:
             return make(without_markers(before, src), after), after
 
         def try_scopes(inserted: Insertion) -> tuple[Any, Optional[dict[str, Any]]]:
-            _put_back(metadata, kept)
-            return self._try_instrument(inserted.module, metadata, arguments, make)
+            put_back(metadata, kept)
+            return self._try_instrument(inserted.module, metadata, make)
 
         inserted, records = self._insert_automatic(src, before, 0), 0
         text, made = try_scopes(inserted)
@@ -135,10 +138,10 @@ class KernelStages:
             return text
         if self._fitting is not None:
             self._fitting.records_follow(plain, self._name)
-        version = self._version(text, made, metadata, inserted.omitted, arguments)
+        version = self._version(text, made, metadata, inserted.omitted)
         if self._passes.only and version.costs is not None and version.costs.is_too_much():
             text, after = plain()
-            _put_back(metadata, after)
+            put_back(metadata, after)
             return text
         if version.costs is not None and version.costs.is_too_much():
 
@@ -148,16 +151,16 @@ class KernelStages:
                     return None
                 known.add(fewer.text)
                 text, made = try_scopes(fewer)
-                return made and self._version(text, made, metadata, fewer.omitted, arguments)
+                return made and self._version(text, made, metadata, fewer.omitted)
 
             known = {inserted.text}
             version, every = _cheaper(version, with_fewer), version
             if version.costs and not markers_of(before):
                 self._report(f"{self._name}: {_without_all(every)}")
                 text, after = plain()
-                _put_back(metadata, after)
+                put_back(metadata, after)
                 return text
-        _put_back(metadata, version.after)
+        put_back(metadata, version.after)
         if version.omitted:
             self._report(f"{self._name}: {version.omitted}")
             add_warning(metadata, version.omitted)
@@ -168,12 +171,7 @@ class KernelStages:
         return self._latest
 
     def _version(
-        self,
-        text: Any,
-        made: dict[str, Any],
-        metadata: dict[str, Any],
-        omitted: Optional[str],
-        arguments: int,
+        self, text: Any, made: dict[str, Any], metadata: dict[str, Any], omitted: Optional[str]
     ) -> Version:
         """A version of the kernel; its costs are measured if there is a budget.
 
@@ -187,11 +185,11 @@ class KernelStages:
             costs = version.costs
             if costs is not None and not costs:
                 break
-            fewer = self._run_pass(text, before, arguments, **saving)
+            fewer = self._run_pass(text, before, **saving)
             other = self._try_out(text, fewer, before, omitted, is_tried)
             if other.costs is not None and (costs is None or other.costs.is_less_than(costs)):
                 version = other
-        _put_back(metadata, version.after)
+        put_back(metadata, version.after)
         return version if self._passes.has_budget else version._replace(costs=None)
 
     def _try_out(
@@ -232,11 +230,7 @@ class KernelStages:
         return Insertion(module, text, needed, omitted)
 
     def _try_instrument(
-        self,
-        module: Any,
-        metadata: dict[str, Any],
-        arguments: int,
-        make: Callable[[Any], Any],
+        self, module: Any, metadata: dict[str, Any], make: Callable[[Any], Any]
     ) -> tuple[Any, Optional[dict[str, Any]]]:
         """The LLVM IR of a module, and what the pass makes of it; None if it is not changed."""
         markers = markers_of(str(module))
@@ -253,18 +247,11 @@ class KernelStages:
             )
             return text, None
         try:
-            return text, self._insert_records(text, metadata, arguments)
+            made = self._run_pass(text, metadata) or {}
         except Exception as error:
             self._report(f"{self._name} was not instrumented: {error}")
             return text, None
-
-    def _insert_records(
-        self, text: str, metadata: dict[str, Any], arguments: int
-    ) -> Optional[dict[str, Any]]:
-        made = self._run_pass(text, metadata, arguments)
-        if made is None:
-            return None
-        if made["ignored"]:
+        if made.get("ignored"):
             self._report(
                 f"{self._name}: {made['ignored']} scope markers ignored, so these scopes are "
                 f"lost: {made['reason']}"
@@ -274,17 +261,15 @@ class KernelStages:
                 f"{self._name}: records instead of sums, and long loops may overwrite some: "
                 f"{made['records_reason']}"
             )
-        return made if "text" in made else None
+        return text, made if "text" in made else None
 
     def _run_pass(
-        self,
-        text: str,
-        metadata: dict[str, Any],
-        arguments: int,
-        hoist: bool = False,
-        extremes: bool = True,
+        self, text: str, metadata: dict[str, Any], hoist: bool = False, extremes: bool = True
     ) -> Any:
         limit, per_processor = SHARED_KIB.get(self._arch, (0, 0))
+        mode = self._passes.mode
+        if self._stride > 1:  # every n-th CTA records, as the budget requires
+            mode = _with(mode, "cta", str(self._stride))
         return _libproton.instrument_llvm(
             text,
             self._arch,
@@ -293,8 +278,8 @@ class KernelStages:
             int(metadata["shared"] or 0),
             limit << 10,
             per_processor << 10,
-            arguments,
-            _with_stride(self._passes.mode, self._stride),
+            self._arguments,
+            mode,
             hoist,
             extremes,
         )
@@ -327,7 +312,7 @@ class KernelStages:
                 if self._plain is None or src is not self._latest:
                     raise
                 (made, kept), self._plain = self._plain, None
-                _put_back(metadata, kept)
+                put_back(metadata, kept)
                 for _, make in self._rest[: index + 1]:
                     made = make(made, metadata)
                 self._report(f"{self._name} was not instrumented: {error}")
@@ -385,11 +370,6 @@ def _without_all(every: Version) -> str:
     )
 
 
-def _with_stride(mode: str, stride: int) -> str:
-    """The mode with every n-th CTA recording, if the budget requires more than one."""
-    return mode if stride <= 1 else _with(mode, "cta", str(stride))
-
-
 def with_records(mode: str) -> str:
     """The mode with records, unless it chooses sums."""
     tree = _libproton.instrument_mode(mode)["tree"]
@@ -399,8 +379,3 @@ def with_records(mode: str) -> str:
 def _with(mode: str, key: str, value: str) -> str:
     parts = [part for part in mode.split(":") if part.partition("=")[0].strip() != key]
     return ":".join([*parts, f"{key}={value}"])
-
-
-def _put_back(metadata: dict[str, Any], kept: dict[str, Any]) -> None:
-    metadata.clear()
-    metadata.update(kept)

@@ -12,8 +12,7 @@ from types import ModuleType
 from typing import Any, NamedTuple, Optional
 
 from . import _libproton
-from ._followers import Replacements
-from ._imports import forget_triton, when_triton_has
+from ._imports import Replacements
 from ._message import warn
 
 # Configurations of a kernel that are kept. With more, counting would cost more than it tells.
@@ -37,12 +36,10 @@ _NOTHING = Work({}, -1, -1)
 
 def follow() -> None:
     """Count from now on."""
-    when_triton_has("compiler.compiler", _wrap)
+    _replaced.watch("compiler.compiler", _wrap)
 
 
-def stop() -> None:
-    forget_triton("compiler.compiler", _wrap)
-    _replaced.restore()
+stop = _replaced.restore
 
 
 def _wrap(module: ModuleType) -> None:
@@ -65,7 +62,7 @@ def _add(metadata: Any, kernel: Any, grid: Any, args: tuple[Any, ...]) -> None:
             _check(metadata, kernel.name, functools.partial(counter.work, grid, args))
     except Exception as error:  # the program is more important than its flops
         kernel._proton_work, kernel._proton_known = _Unknown(), False
-        warn(f"kernel '{kernel.name}': flops and bytes are not counted: {error}", once=True)
+        warn(f"kernel '{kernel.name}': flops and bytes are not counted: {error}")
 
 
 # ------------------------------------------------------------------ counting
@@ -102,12 +99,15 @@ class _Counter:
     def work(self, grid: Any, args: tuple[Any, ...]) -> Work:
         if len(args) != self._length:
             args = self._spread(args)
-        key = (tuple(grid), *(args[p] for p in self._numbers), *self._shapes(args))
+        shapes = ((*args[p].shape, *args[p].strides) for p in self._descriptors)
+        key = (tuple(grid), *(args[p] for p in self._numbers), *shapes)
         found = self._known.get(key)
         if found is None:
             if len(self._known) >= _CONFIGURATIONS_MAX:
                 return _NOTHING
-            found = self._known[key] = self._count(grid, args)
+            given = tuple(self._parameters(args))
+            counted = _libproton.work_count(self._kernel, tuple(map(int, grid)), given)
+            found = self._known[key] = Work(*counted)
         return found
 
     def _spread(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -118,13 +118,6 @@ class _Counter:
         for position, argument in zip(self._positions, args):
             spread[position] = argument
         return tuple(spread)
-
-    def _shapes(self, args: tuple[Any, ...]) -> Iterator[Any]:
-        return ((*args[p].shape, *args[p].strides) for p in self._descriptors)
-
-    def _count(self, grid: Any, args: tuple[Any, ...]) -> Work:
-        given = tuple(self._parameters(args))
-        return Work(*_libproton.work_count(self._kernel, tuple(map(int, grid)), given))
 
     def _parameters(self, args: tuple[Any, ...]) -> Iterator[Optional[int]]:
         for position, kind in zip(self._positions, self._types):

@@ -23,12 +23,15 @@ def _is_given(session: Optional[int]) -> bool:
 
 def get(session: Optional[int] = 0, phase: int = 0) -> Optional[list[Any]]:
     """The profile of one phase, as the list that a `.hatchet` file would contain."""
-    return json.loads(_libproton.get_data(session, phase)) if _is_given(session) else None
+    if not _is_given(session):
+        return None
+    return json.loads(_libproton.get_data(session, phase, "hatchet").decode("utf-8", "replace"))
 
 
 def get_msgpack(session: Optional[int] = 0, phase: int = 0) -> Optional[bytes]:
     """The profile of one phase, as the bytes that a `.hatchet_msgpack` file would contain."""
-    return _libproton.get_data_msgpack(session, phase) if _is_given(session) else None
+    is_given = _is_given(session)
+    return _libproton.get_data(session, phase, "hatchet_msgpack") if is_given else None
 
 
 def advance_phase(session: Optional[int] = 0) -> Optional[int]:

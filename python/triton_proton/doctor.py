@@ -303,11 +303,6 @@ class _Doctor:
         return json.dumps(report, indent=1) + "\n"
 
 
-def _vendors() -> list[str]:
-    """Those with a device; NVIDIA if there is none: then the answer says what is missing."""
-    return [one for one in _CHECKS if os.path.exists(_device_of(one))] or ["NVIDIA"]
-
-
 def main(arguments: Optional[Sequence[str]] = None) -> int:
     parser = argparse.ArgumentParser(
         prog="proton doctor", description="Check whether this user can profile this machine's GPUs."
@@ -325,7 +320,9 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
     options = parser.parse_args(arguments)
     doctor = _Doctor(prints=not options.json)
     doctor.check_package()
-    vendors = options.vendors or _vendors()
+    # Those with a device; NVIDIA if there is none: then the answer says what is missing.
+    found = [one for one in _CHECKS if os.path.exists(_device_of(one))]
+    vendors = options.vendors or found or ["NVIDIA"]
     for vendor in vendors:
         doctor.check(vendor)
     bad = [result for result in doctor.results if result["outcome"] != "ok"]

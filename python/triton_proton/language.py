@@ -17,6 +17,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable
 from typing import Any, Optional, TypeVar
+from urllib.parse import quote
 
 from ._imports import triton_of
 from .flags import flags
@@ -24,7 +25,6 @@ from .flags import flags
 _SEMANTICS = ("triton", "gluon")
 _F = TypeVar("_F", bound=Callable[..., Any])
 _enabled = set(_SEMANTICS)
-_PLAIN = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.:@/")
 
 
 def _builtin(function: _F) -> _F:
@@ -62,15 +62,6 @@ def _name_of(value: Any) -> str:
     return value
 
 
-def _marker(kind: str, name: str) -> str:
-    """The marker text described in src/intra/marker.h."""
-    encoded = "".join(
-        chr(byte) if byte in _PLAIN else f"%{byte:02X}"
-        for byte in name.encode("utf-8", "surrogateescape")
-    )
-    return f"// proton.{kind} {encoded}"
-
-
 def _mark(kind: str, name: Any, semantic: Any) -> None:
     if semantic is None or not flags.instrumentation_on:
         return
@@ -83,8 +74,10 @@ def _mark(kind: str, name: Any, semantic: Any) -> None:
         )
     options = getattr(semantic.builder, "options", None)
     is_amd = getattr(options, "backend_name", "") == "hip"
+    # A marker as in src/intra/marker.h.
+    encoded = quote(_name_of(name).encode("utf-8", "surrogateescape"), safe=":@/")
     tl.inline_asm_elementwise(
-        _marker(kind, _name_of(name)),
+        f"// proton.{kind} {encoded.replace('~', '%7E')}",
         "=v" if is_amd else "=r",
         [],
         dtype=tl.int32,

@@ -6,6 +6,7 @@ The extension converts int, float, str and lists of numbers itself and calls thi
 from __future__ import annotations
 
 import sys
+from collections import namedtuple
 from typing import Any, Optional
 
 from . import _libproton
@@ -85,7 +86,7 @@ def launch_metrics(launch: dict[str, Any]) -> dict[str, Any]:
 # ---------------------------------------------------------------------- device memory
 
 # enum proton_element of libproton by the last part of a dtype's name: torch.float32 -> float32.
-_ELEMENTS = {
+ELEMENTS = {
     name: number
     for number, name in enumerate(
         "bool int8 uint8 int16 uint16 int32 uint32 int64 uint64 "
@@ -100,26 +101,20 @@ def _element_of(dtype: Any) -> int:
     """The element type of a tensor; 0 if libproton does not know it."""
     element = _elements_of_dtypes.get(dtype)
     if element is None:
-        element = _ELEMENTS.get(str(dtype).rpartition(".")[2], 0)
+        element = ELEMENTS.get(str(dtype).rpartition(".")[2], 0)
         _elements_of_dtypes[dtype] = element
     return element
 
 
+def _initialized_cuda() -> Any:
+    torch = sys.modules.get("torch")
+    return torch.cuda if torch is not None and torch.cuda.is_initialized() else None
+
+
 def current_stream(device: Any = None) -> int:
     """The handle of torch's current stream; 0, the default stream, without torch."""
-    torch = sys.modules.get("torch")
-    if torch is None or not torch.cuda.is_initialized():
-        return 0
-    return torch.cuda.current_stream(device).cuda_stream
-
-
-def _is_capturing() -> bool:
-    torch = sys.modules.get("torch")
-    return (
-        torch is not None
-        and torch.cuda.is_initialized()
-        and torch.cuda.is_current_stream_capturing()
-    )
+    cuda = _initialized_cuda()
+    return cuda.current_stream(device).cuda_stream if cuda else 0
 
 
 def _is_on_device(value: Any) -> bool:
@@ -134,7 +129,8 @@ def _on_device(name: str, tensor: Any) -> Optional[tuple[int, int, Any]]:
         element = _element_of(tensor.dtype)
     count = tensor.numel()
     if count * tensor.element_size() > _libproton.device_metric_max_bytes:
-        if _is_capturing():
+        cuda = _initialized_cuda()
+        if cuda and cuda.is_current_stream_capturing():
             raise ValueError(
                 f"metric {name!r}: a tensor of more than {_libproton.device_metric_max_bytes} "
                 "bytes cannot be a metric in a CUDA graph"
@@ -145,12 +141,11 @@ def _on_device(name: str, tensor: Any) -> Optional[tuple[int, int, Any]]:
 
 def split_metrics(
     metrics: dict[str, Any],
-) -> tuple[dict[str, Any], list[tuple[str, int, int, int, int, int, Any]]]:
+) -> tuple[dict[str, Any], list[tuple[str, int, bool, bool, int, int, int, Any]]]:
     """Plain metrics, and those that are read on the device.
 
-    For the latter: name, element type, whether it is converted to double (-1: the type of the
-    elements), elements, address, stream and the tensor, which must stay alive until it has been
-    read.
+    For the latter: name, element type, whether it is converted to double, whether it is a vector,
+    elements, address, stream and the tensor, which must stay alive until it has been read.
     """
     plain: dict[str, Any] = {}
     device = []
@@ -164,13 +159,30 @@ def split_metrics(
             continue
         element, count, tensor = described
         forced = ROOFLINE_DTYPES.get(name)
-        wants_double = -1 if forced is None else int(forced is float)
+        # The name decides, else the type of the elements.
+        is_double = element >= ELEMENTS["float16"] if forced is None else forced is float
         stream = current_stream(tensor.device)
-        device.append((name, element, wants_double, count, tensor.data_ptr(), stream, tensor))
+        device.append(
+            (name, element, is_double, count != 1, count, tensor.data_ptr(), stream, tensor)
+        )
     return plain, device
 
 
-class _HeldTensorMetric(_libproton.TensorMetric):
+# Upstream's numbers for the types of a TensorMetric.
+metric_type_int64_index, metric_type_double_index = 1, 2
+metric_type_vector_int64_index, metric_type_vector_double_index = 5, 6
+
+
+class TensorMetric(namedtuple("TensorMetric", ("ptr", "index", "size"))):
+    """A metric in device memory: its address, the type of the value and the number of elements."""
+
+    def __new__(cls, ptr: int, index: int, size: int = 1) -> TensorMetric:
+        if index < 0 or size < 1:
+            raise ValueError("TensorMetric: index or size out of range")
+        return super().__new__(cls, ptr, index, size)
+
+
+class _HeldTensorMetric(TensorMetric):
     """A TensorMetric that keeps its tensor alive."""
 
     tensor: Any
@@ -178,13 +190,13 @@ class _HeldTensorMetric(_libproton.TensorMetric):
 
 def transform_tensor_metrics(
     metrics: dict[str, Any],
-) -> tuple[dict[str, Any], dict[str, _libproton.TensorMetric]]:
+) -> tuple[dict[str, Any], dict[str, TensorMetric]]:
     """Split metrics into plain values and those to be read from device memory.
 
     The metrics of the roofline get their type: flops, flops8 … flops64 float, bytes int. Tensors
     on a device are converted to int64 or float64.
     """
-    tensors: dict[str, _libproton.TensorMetric] = {}
+    tensors: dict[str, TensorMetric] = {}
     others = {}
     for name, value in metrics.items():
         if not _is_on_device(value):
@@ -195,7 +207,7 @@ def transform_tensor_metrics(
         value = (value.double() if is_double else value.long()).contiguous()
         count = value.numel()
         kind = ("vector_" if count > 1 else "") + ("double" if is_double else "int64")
-        index = getattr(_libproton, f"metric_type_{kind}_index")
+        index = globals()[f"metric_type_{kind}_index"]
         tensors[name] = _HeldTensorMetric(value.data_ptr(), index, count)
         tensors[name].tensor = value
     plain = plain_metrics(others)

@@ -83,8 +83,7 @@ class PCSampling(BaseMode):
     interval: int = 1000
 
     def __post_init__(self) -> None:
-        interval = self.interval
-        if isinstance(interval, bool) or not isinstance(interval, int) or interval <= 0:
+        if not _is_whole(self.interval, 1):
             raise ValueError("Interval must be a positive integer.")
 
     def __str__(self) -> str:
@@ -140,8 +139,10 @@ class InstrumentationMode(BaseMode):
             raise ValueError(_unknown("tree", self.tree, trees))
         if self.launches not in ("all", None):
             _check_count("launches", self.launches, ' or "all"')
-        if self.budget not in ("off", None):
-            _check_percent("budget", self.budget)
+        budget = self.budget
+        if budget not in ("off", None) and not (_is_whole(budget, 1) and int(budget) <= 100):
+            what = 'a percentage from 1 to 100 or "off"'
+            raise ValueError(f"budget must be {what}, not {budget!r}")
 
     def __hash__(self) -> int:
         return hash(str(self))
@@ -199,19 +200,18 @@ def _list(chosen: Any) -> list[Any]:
 def _warps(chosen: Any) -> str:
     warps = _list(chosen)
     for warp in warps:
-        if isinstance(warp, bool) or not isinstance(warp, int) or warp < 0:
+        if not _is_whole(warp, 0):
             raise ValueError(f"sampling_options must be warp numbers, not {warp!r}")
     return ",".join(map(str, warps))
 
 
+def _is_whole(value: Any, minimum: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= minimum
+
+
 def _check_count(field_name: str, value: Any, or_what: str = "") -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or value <= 0:
+    if not _is_whole(value, 1):
         raise ValueError(f"{field_name} must be a positive integer{or_what}, not {value!r}")
-
-
-def _check_percent(field_name: str, value: Any) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= 100:
-        raise ValueError(f'{field_name} must be a percentage from 1 to 100 or "off", not {value!r}')
 
 
 def _member(field_name: str, value: Any, members: dict[str, Any]) -> Any:

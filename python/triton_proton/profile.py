@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Optional, Union
 
 from . import _autograd, _command, _compiled, _interpreter, _kineto, _libproton, _modules, _replays
+from ._imports import end_session
 from ._message import message, warn
 from .flags import flags, is_disabled, is_true, knob
 from .hooks.hook import Hook, HookManager
@@ -28,7 +29,6 @@ _INSTRUMENTATION = "instrumentation"
 _reports_at_exit = False
 _exit_is_registered = False
 _stems: dict[int, str] = {}  # output paths without suffix, for ranks.py
-_at_end: list[Callable[[], Any]] = []  # after the sessions have ended; ranks.py adds to it
 _newest = -1  # the highest number of a session started here; a higher one is a new session
 
 
@@ -73,7 +73,7 @@ def _report_default(backend: str) -> None:
     if backend != _HOST:
         return
     why = "TRITON_INTERPRET is set" if _is_interpreting() else "no usable GPU driver found"
-    warn(f"{why}; recording CPU kernels only (backend 'host')", once=True)
+    warn(f"{why}; recording CPU kernels only (backend 'host')")
 
 
 # ---------------------------------------------------------------------- starting
@@ -145,7 +145,7 @@ def _start(
             HookManager.register(_instrumentation_hook(data, mode), session)
             if _is_interpreting() and not quiet:
                 text = "TRITON_INTERPRET is set: interpreted kernels have no scopes inside"
-                warn(text, once=True)
+                warn(text)
         if chosen_hook is not None:
             HookManager.register(chosen_hook, session)
         else:
@@ -250,10 +250,7 @@ def activate(session: Optional[int] = None, *, session_id: Optional[int] = None)
     """
     session = _chosen(session, session_id, "activated/deactivated")
     _command.pause(False)
-    if session is None:
-        _libproton.activate_all()
-    else:
-        _libproton.activate(session)
+    _libproton.activate(session)
     HookManager.activate(session)
 
 
@@ -267,10 +264,7 @@ def deactivate(
     """
     session = _chosen(session, session_id, "activated/deactivated")
     _command.pause(True)
-    if session is None:
-        _libproton.deactivate_all(flushing)
-    else:
-        _libproton.deactivate(session, flushing)
+    _libproton.deactivate(session, flushing)
     HookManager.deactivate(session)
 
 
@@ -294,10 +288,7 @@ def finalize(
     if flags.command_line:
         return
     try:
-        if session is None:
-            _libproton.finalize_all(output_format)
-        else:
-            _libproton.finalize(session, output_format)
+        _libproton.finalize(session, output_format)
     except ValueError:
         raise  # unknown format; every session stays live
     except BaseException:
@@ -308,16 +299,8 @@ def finalize(
 
 def _forget(session: Optional[int]) -> None:
     HookManager.unregister(session)
-    _unfollow(session)
+    end_session(session)
     _compiled.report()
-
-
-def _unfollow(session: Optional[int] = None) -> None:
-    """Tell the parts that work for sessions that `session`, or every session, has ended."""
-    _interpreter.uninstall(session)
-    _autograd.unfollow(session)
-    _kineto.unfollow(session)
-    _modules.unfollow(session)
 
 
 # ---------------------------------------------------------------------- end of the process
@@ -338,14 +321,15 @@ def report_at_exit() -> None:
 
 def _at_exit() -> None:
     """Write the live sessions when the program exits, normally or not."""
+    from . import ranks
+
     if flags.command_line or not flags.profiling_on:
         return
     try:
         finalize()
         if _reports_at_exit and _libproton.last_summary():
             message(_libproton.last_summary())
-        for function in _at_end:
-            function()
+        ranks.merge_at_exit()
     except Exception as error:
         warn(str(error) or type(error).__name__)
 
@@ -353,7 +337,7 @@ def _at_exit() -> None:
 def _after_fork_in_child() -> None:
     """The recorder is inert in the child; Python's state of the sessions is removed too."""
     HookManager._reset_in_child()
-    _unfollow()
+    end_session()
 
 
 os.register_at_fork(after_in_child=_after_fork_in_child)

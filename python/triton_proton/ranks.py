@@ -19,7 +19,7 @@ from typing import Any, Optional
 from . import _reduce
 from ._message import message, warn
 from .flags import flags
-from .profile import _at_end, _stems
+from .profile import _stems
 from .profile import finalize as _finalize
 
 __all__ = ["finalize"]
@@ -30,8 +30,7 @@ _SUFFIXES = (".proton", ".hatchet", ".hatchet_msgpack")
 _RANKED = re.compile(r"(.*)\.ranks/\d+-\d+/rank\d+(?:\.attempt\d+)?$", re.DOTALL)
 
 _serial = 0
-_is_asked = False
-_asked: tuple[Any, Optional[float], bool] = (None, None, False)
+_asked: Optional[tuple[Any, Optional[float], bool]] = None
 
 
 def finalize(
@@ -53,9 +52,9 @@ def finalize(
     Without a process group, the sessions are ended as by `finalize`. Under the `proton` command the
     profiles are merged when the program ends.
     """
-    global _is_asked, _asked
+    global _asked
     if flags.command_line:
-        _is_asked, _asked = True, (group, timeout, keep)
+        _asked = (group, timeout, keep)
         return None
     job = _reduce.find_job(group)
     _finalize(output_format="proton" if job else "")
@@ -68,9 +67,9 @@ def merge_at_exit() -> bool:
     False: it is not, or this rank's file is where it was.
     """
     wanted = os.environ.get("PROTON_RANKS", "").lower()
-    if not _is_asked and wanted not in ("merge", "merge-keep"):
+    if _asked is None and wanted not in ("merge", "merge-keep"):
         return False
-    group, timeout, keep = _asked
+    group, timeout, keep = _asked or (None, None, False)
     keep = keep or wanted == "merge-keep"
     job = _reduce.find_job(group)
     _merge_all(job, timeout, keep)
@@ -84,7 +83,8 @@ def _timeout(timeout: Optional[float]) -> float:
     try:
         return max(float(text), 0.0) if text else TIMEOUT_S
     except ValueError:
-        warn(f'PROTON_RANKS_TIMEOUT: "{text}" is not a number of seconds; using {TIMEOUT_S:g}')
+        text = f'"{text}" is not a number of seconds; using {TIMEOUT_S:g}'
+        warn(f"PROTON_RANKS_TIMEOUT: {text}", repeats=True)
         return TIMEOUT_S
 
 
@@ -94,7 +94,8 @@ def _merge_all(job: Optional[_reduce.Job], timeout: Optional[float], keep: bool)
     if job is None:
         warn(
             "there is no process group of torch.distributed: the ranks are not merged; use "
-            "proton-merge"
+            "proton-merge",
+            repeats=True,
         )
         _stems.clear()
         return None
@@ -104,7 +105,7 @@ def _merge_all(job: Optional[_reduce.Job], timeout: Optional[float], keep: bool)
             del _stems[session]
             result = written or result
     if not stems:
-        warn("nothing was recorded: this rank has no profile to merge")
+        warn("nothing was recorded: this rank has no profile to merge", repeats=True)
     return result
 
 
@@ -141,12 +142,6 @@ def _shown(path: str) -> str:
     return path.removeprefix(here)
 
 
-def _named(paths: list[str], stem: str, rank: int) -> list[tuple[str, bytes]]:
-    """Names with the rank, for proton-merge."""
-    base = f"rank{rank:06}"
-    return [(base + path[len(stem) :], _read(path)) for path in paths]
-
-
 def _merge_one(job: _reduce.Job, stem: str, timeout: float, keep: bool) -> Optional[str]:
     """The path of the result, or "" on another rank; None: it failed."""
     global _serial
@@ -154,7 +149,8 @@ def _merge_one(job: _reduce.Job, stem: str, timeout: float, keep: bool) -> Optio
     paths = _files_of(stem)
     _serial += 1
     try:
-        files = _named(paths, stem, job.rank)
+        # Names with the rank, for proton-merge.
+        files = [(f"rank{job.rank:06}{path[len(stem) :]}", _read(path)) for path in paths]
         lines = _reduce.reduce(job, _serial, files, output, timeout)
     except (RuntimeError, OSError, ValueError) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
@@ -164,7 +160,7 @@ def _merge_one(job: _reduce.Job, stem: str, timeout: float, keep: bool) -> Optio
     if not keep:
         _remove(paths)
     for line in lines or []:
-        warn(line.replace(output, _shown(output)))
+        warn(line.replace(output, _shown(output)), repeats=True)
     return "" if lines is None else output
 
 
@@ -177,6 +173,3 @@ def _remove(paths: list[str]) -> None:
             with contextlib.suppress(OSError):
                 os.rmdir(os.path.dirname(path))
                 os.rmdir(os.path.dirname(os.path.dirname(path)))
-
-
-_at_end.append(merge_at_exit)

@@ -254,6 +254,9 @@ class Profile(Table):
         given = {name: value for name, value in options.items() if value not in (None, False)}
         return Profile(self._files, {**self._options, **given}, self._base)
 
+    def _only(self, *kept: str) -> Profile:
+        return Profile(self._files, {k: v for k, v in self._options.items() if k in kept})
+
     def _run(self, is_table: bool, options: _Options) -> Any:
         # A comparison is of complete profiles, unless its caller allows others.
         partial = {} if self._base else {"allow-partial": True}
@@ -308,9 +311,8 @@ class Profile(Table):
     @property
     def metric_names(self) -> list[str]:
         """The names that `metrics` takes with this profile."""
-        kept = ("rank", "merge", "allow-mixed", "frames", "hide", "show")
-        options = {name: value for name, value in self._options.items() if name in kept}
-        return Table(Profile(self._files, options)._view(list=True))["metric"].tolist()
+        kept = self._only("rank", "merge", "allow-mixed", "frames", "hide", "show")
+        return Table(kept._view(list=True))["metric"].tolist()
 
     @property
     def is_partial(self) -> bool:
@@ -379,10 +381,8 @@ class Profile(Table):
         and a command. `verdict` is "one", "tie", "lost" or "none"; docs/brief.schema.json has the
         layout.
         """
-        kept = ("rank", "allow-mixed", "frames", "hide", "show", "peaks")
-        options = {name: value for name, value in self._options.items() if name in kept}
-        profile = Profile(self._files, options)
-        return json.loads(profile._run(False, {"brief": True, "json": True}))
+        kept = self._only("rank", "allow-mixed", "frames", "hide", "show", "peaks")
+        return json.loads(kept._run(False, {"brief": True, "json": True}))
 
     def to_json(self) -> str:
         """The JSON of `proton-viewer --json`."""

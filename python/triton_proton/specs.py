@@ -7,12 +7,10 @@ only ones.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any, TypeVar
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from . import _libproton
-
-_V = TypeVar("_V")
 
 
 def max_flops(device_type: str, arch: str, width: int, num_sms: int, clock_rate: float) -> float:
@@ -35,25 +33,6 @@ def max_bps(device_type: str, arch: str, bus_width: int, memory_clock_rate: floa
     return _libproton.peak_bytes(device_type, str(arch), bus_width, memory_clock_rate)
 
 
-class _ByArch(Mapping[str, _V]):
-    """A value for each architecture of a device type that has peak rates."""
-
-    def __init__(self, device_type: str, value: Callable[[str], _V]) -> None:
-        self._arches = tuple(_libproton.peak_arches(device_type))
-        self._value = value
-
-    def __getitem__(self, arch: str) -> _V:
-        if arch not in self._arches:
-            raise KeyError(arch)
-        return self._value(arch)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._arches)
-
-    def __len__(self) -> int:
-        return len(self._arches)
-
-
 def _cuda_flops(arch: str) -> Callable[..., float]:
     def flops(width: int, num_sms: int = 0, clock_rate: float = 0.0, **_: Any) -> float:
         return max_flops("CUDA", arch, width, num_sms, clock_rate)
@@ -64,9 +43,10 @@ def _cuda_flops(arch: str) -> Callable[..., float]:
 # The same rates as tables: peak rate as a function of width, num_sms and clock_rate (kHz); bytes
 # per second; operations of 8 bits per clock and compute unit.
 flops_by_device: dict[str, Mapping[str, Callable[..., float]]] = {
-    "CUDA": _ByArch("CUDA", _cuda_flops)
+    "CUDA": {arch: _cuda_flops(arch) for arch in _libproton.peak_arches("CUDA")}
 }
-amd_bps_by_arch: Mapping[str, float] = _ByArch("HIP", lambda arch: max_bps("HIP", arch, 0, 0))
-amd_fp8_flops_by_arch: Mapping[str, float] = _ByArch(
-    "HIP", lambda arch: max_flops("HIP", arch, 8, 1, 1e-3)
-)
+_AMD = _libproton.peak_arches("HIP")
+amd_bps_by_arch: Mapping[str, float] = {arch: max_bps("HIP", arch, 0, 0) for arch in _AMD}
+amd_fp8_flops_by_arch: Mapping[str, float] = {
+    arch: max_flops("HIP", arch, 8, 1, 1e-3) for arch in _AMD
+}

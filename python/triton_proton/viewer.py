@@ -11,7 +11,9 @@ and llnl-hatchet, which are imported on demand. `python -m triton_proton.viewer 
 
 from __future__ import annotations
 
+import functools
 import json
+import operator
 import os
 import shutil
 import subprocess
@@ -118,17 +120,13 @@ class ParsedProfile:
         else:
             setattr(self.graph_frame(), name, value)
 
-    def __add__(self, other: Any) -> Any:
-        return self.graph_frame() + _graph_frame(other)
+    def _combine(self, operate: Any, other: Any) -> Any:
+        return operate(self.graph_frame(), _graph_frame(other))
 
-    def __sub__(self, other: Any) -> Any:
-        return self.graph_frame() - _graph_frame(other)
-
-    def __mul__(self, other: Any) -> Any:
-        return self.graph_frame() * _graph_frame(other)
-
-    def __truediv__(self, other: Any) -> Any:
-        return self.graph_frame() / _graph_frame(other)
+    __add__ = functools.partialmethod(_combine, operator.add)
+    __sub__ = functools.partialmethod(_combine, operator.sub)
+    __mul__ = functools.partialmethod(_combine, operator.mul)
+    __truediv__ = functools.partialmethod(_combine, operator.truediv)
 
     def __repr__(self) -> str:
         return f"<ParsedProfile {self._arguments[-1]}>"

@@ -13,7 +13,7 @@ from intra_support import SHARED, Compiled, target_of
 from triton._C.libtriton import ir, passes
 from triton.backends import backends
 from triton.compiler import make_backend
-from triton_proton._mlir import temporary_file
+from triton_proton._markers import temporary_file
 
 MARKER = re.compile(
     r'^( *)%\S+ = tt\.elementwise_inline_asm "// proton\.record (start|end) ([^"]+)" .*?-> i32',

@@ -20,8 +20,7 @@ from triton.backends.compiler import GPUTarget, Language
 from triton.compiler import ASTSource, make_backend
 from triton.experimental.gluon._runtime import GluonASTSource
 from triton_proton._libproton import cubin_needs
-from triton_proton._markers import carry_markers
-from triton_proton._mlir import arguments_of, name_of
+from triton_proton._markers import arguments_of, carry_markers, name_of
 from triton_proton._registers import Costs, ctas_of, fit, quietly
 
 NVIDIA_TOOLS = Path(triton.__file__).parent / "backends" / "nvidia" / "bin"

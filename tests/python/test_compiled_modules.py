@@ -455,7 +455,7 @@ WITHOUT_HOOK = """
     from triton_proton import _compiled
     original = module._recursive_post_grad_passes.__wrapped__
     del module._recursive_post_grad_passes
-    _compiled._is_followed = False
+    _compiled._replaced.restore()
     _compiled._watch(module)
     module._recursive_post_grad_passes = original
     """

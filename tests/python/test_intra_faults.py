@@ -18,7 +18,7 @@ from intra_oracle import Oracle  # noqa: E402
 
 from triton_proton import _canary, _instrument, _libproton, _registers  # noqa: E402
 from triton_proton._libproton import cubin_needs  # noqa: E402
-from triton_proton._mlir import parse_instead  # noqa: E402
+from triton_proton._markers import parse_instead  # noqa: E402
 from triton_proton._registers import SHARED_KIB  # noqa: E402
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from support import at, load, metrics, names
-from triton_proton import _libproton as lib
+from triton_proton import _libproton
+from triton_proton import _low_level as lib
 
 
 def start(name="test", context="shadow"):
@@ -183,7 +184,7 @@ def test_the_type_stub_names_everything_that_exists():
     import ast
     from pathlib import Path
 
-    stub = Path(lib.__file__).parent / "_libproton.pyi"
+    stub = Path(_libproton.__file__).parent / "_libproton.pyi"
     described = set()
     for statement in ast.parse(stub.read_text(encoding="utf-8")).body:
         if isinstance(statement, (ast.FunctionDef, ast.ClassDef)):
@@ -191,4 +192,4 @@ def test_the_type_stub_names_everything_that_exists():
         elif isinstance(statement, ast.AnnAssign):
             described.add(statement.target.id)
     described = {name for name in described if not name.startswith("_")}
-    assert described == {name for name in dir(lib) if not name.startswith("_")}
+    assert described == {name for name in dir(_libproton) if not name.startswith("_")}

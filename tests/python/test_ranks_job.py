@@ -182,7 +182,7 @@ def test_several_processes_merge_as_one(tmp_path: Path) -> None:
         textwrap.dedent(
             """
             import os
-            import sys
+            import time
             from triton_proton import _reduce
             job = _reduce.find_job(None)
             rank = int(os.environ["RANK"])
@@ -190,7 +190,7 @@ def test_several_processes_merge_as_one(tmp_path: Path) -> None:
             names = [f"rank{r:06}.proton" for r in ranks]
             here = os.path.abspath("out.ranks/000-999")
             store = _reduce._prefixed(job.store, "test")
-            group = _reduce.Group(store, rank, [0, 1], _reduce.Deadline(60))
+            group = _reduce.Group(store, rank, [0, 1], time.monotonic() + 60)
             os.mkdir(f"of{rank}")
             for name in names:
                 os.link(os.path.join(here, name), os.path.join(f"of{rank}", name))

@@ -7,7 +7,7 @@ import pytest
 import triton_proton as proton
 from built import FAKES
 from support import at, load, script
-from triton_proton import _libproton as lib
+from triton_proton import _low_level as lib
 from triton_proton.metric import split_metrics, transform_tensor_metrics
 
 needs_fakes = pytest.mark.skipif(
@@ -99,14 +99,14 @@ def test_how_a_tensor_is_read():
         }
     )
     assert list(plain) == ["large", "n"] and large.waits == 1
-    assert [(name, element, double, count) for name, element, double, count, *_ in device] == [
-        ("a", 12, -1, 1),
-        ("bytes", 13, 0, 1),
-        ("flops", 8, 1, 2),
-        ("odd", 6, -1, 2),
-        ("complex", 13, -1, 1),
+    assert [described[:5] for described in device] == [
+        ("a", 12, True, False, 1),
+        ("bytes", 13, False, False, 1),
+        ("flops", 8, True, True, 2),
+        ("odd", 6, False, True, 2),
+        ("complex", 13, True, False, 1),
     ]
-    for _, _, _, _, address, stream, tensor in device:
+    for *_, address, stream, tensor in device:
         assert (address, stream) == (tensor.data_ptr(), 0)
     assert device[3][-1] is not odd
     assert split_metrics({"x": Tensor("float32")}) == ({"x": []}, [])
@@ -144,7 +144,7 @@ def run_with_fakes(code: str) -> None:
     begin = f"""
 import os
 import triton_proton as proton
-from triton_proton import _libproton as lib
+from triton_proton import _low_level as lib
 cuda = ctypes.CDLL(os.environ["PROTON_CUDA_PATH"])
 cupti = ctypes.CDLL(os.environ["PROTON_CUPTI_PATH"])
 assert proton.start("test") == 0

@@ -115,6 +115,12 @@ static bool make_schema(struct read_table *table, const struct read_column *colu
 		.release = release_schema,
 		.private_data = shared,
 	};
+	for (size_t i = 0; i < count; i++) {
+		if (!make_schema(table, &table->columns[i], out->children[i])) {
+			release_schema(out);
+			return false;
+		}
+	}
 	return true;
 }
 
@@ -143,6 +149,12 @@ static bool make_array(struct read_table *table, const struct read_column *colum
 		shared->buffers[1] = column->cells;
 		shared->buffers[2] = column->text.bytes ? column->text.bytes : "";
 	}
+	for (size_t i = 0; i < count; i++) {
+		if (!make_array(table, &table->columns[i], out->children[i])) {
+			release_array(out);
+			return false;
+		}
+	}
 	return true;
 }
 
@@ -156,35 +168,16 @@ struct source {
 
 static int get_schema(struct ArrowArrayStream *stream, struct ArrowSchema *out)
 {
-	struct read_table *table = ((struct source *)stream->private_data)->table;
-
-	if (!make_schema(table, NULL, out))
-		return ENOMEM;
-	for (size_t i = 0; i < table->column_count; i++) {
-		if (!make_schema(table, &table->columns[i], out->children[i])) {
-			release_schema(out);
-			return ENOMEM;
-		}
-	}
-	return 0;
+	return make_schema(((struct source *)stream->private_data)->table, NULL, out) ? 0 : ENOMEM;
 }
 
 static int get_next(struct ArrowArrayStream *stream, struct ArrowArray *out)
 {
 	struct source *source = stream->private_data;
-	struct read_table *table = source->table;
 
 	*out = (struct ArrowArray){0}; /* without a release function: the end */
-	if (source->is_read)
-		return 0;
-	if (!make_array(table, NULL, out))
+	if (!source->is_read && !make_array(source->table, NULL, out))
 		return ENOMEM;
-	for (size_t i = 0; i < table->column_count; i++) {
-		if (!make_array(table, &table->columns[i], out->children[i])) {
-			release_array(out);
-			return ENOMEM;
-		}
-	}
 	source->is_read = true;
 	return 0;
 }

@@ -62,10 +62,6 @@ static void note_valid(struct read_column *column, size_t row, bool is_valid)
 {
 	if (is_valid && !column->valid)
 		return;
-	if (!column->valid && !is_valid) {
-		xreserve(&column->valid, &column->valid_capacity, row / 8 + 1, 1);
-		memset(column->valid, 0xff, column->valid_capacity);
-	}
 	if (row / 8 >= column->valid_capacity) {
 		size_t before = column->valid_capacity;
 

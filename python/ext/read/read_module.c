@@ -108,12 +108,12 @@ static PyObject *tables_of(struct read_state *state, struct call *call)
 	for (size_t i = 0; i < call->tables.count; i++) {
 		PyObject *table = read_table_object(state, call->tables.items[i]);
 
-		if (list && table)
+		if (list && table) {
 			PyList_SET_ITEM(list, (Py_ssize_t)i, table);
-		else if (table)
-			Py_DECREF(table);
-		if (!table)
+		} else {
+			Py_XDECREF(table);
 			Py_CLEAR(list);
+		}
 	}
 	call->tables.count = 0;
 	return list;
@@ -125,11 +125,10 @@ static PyObject *result_of(struct read_state *state, struct call *call)
 	PyObject *output = call->is_out_of_memory ? PyErr_NoMemory()
 			   : call->has_rows       ? tables_of(state, call)
 						  : bytes_of(&call->out);
-	PyObject *messages = output ? bytes_of(&call->messages) : NULL;
-	PyObject *result = messages ? Py_BuildValue("iOO", call->status, output, messages) : NULL;
+	PyObject *result =
+		output ? Py_BuildValue("iNN", call->status, output, bytes_of(&call->messages))
+		       : NULL;
 
-	Py_XDECREF(output);
-	Py_XDECREF(messages);
 	if (!call->is_out_of_memory)
 		out_fini(&call->out);
 	out_fini(&call->messages);
@@ -172,7 +171,6 @@ static PyObject *files_run(PyObject *object, PyTypeObject *type, PyObject *const
 			   Py_ssize_t count, PyObject *names)
 {
 	struct read_state *state = PyType_GetModuleState(type);
-	struct files_object *base = NULL;
 	struct call call = {.store = &((struct files_object *)object)->store};
 
 	if (count != 3 || !PyList_Check(arguments[0])) {
@@ -180,8 +178,7 @@ static PyObject *files_run(PyObject *object, PyTypeObject *type, PyObject *const
 		return NULL;
 	}
 	if (PyObject_TypeCheck(arguments[1], state->files))
-		base = (struct files_object *)arguments[1];
-	call.base = base ? &base->store : NULL;
+		call.base = &((struct files_object *)arguments[1])->store;
 	call.has_rows = PyObject_IsTrue(arguments[2]) == 1;
 	return run_words(state, &call, arguments[0]);
 }

@@ -31,23 +31,18 @@ static void object_free(PyObject *self)
 
 /* ------------------------------------------------------------------ columns */
 
-static PyObject *text_at(const struct read_column *column, Py_ssize_t row)
-{
-	int64_t start = column->cells[row].end;
-
-	return PyUnicode_DecodeUTF8(column->text.bytes ? column->text.bytes + start : "",
-				    (Py_ssize_t)(column->cells[row + 1].end - start), "replace");
-}
-
 static PyObject *value_at(const struct read_column *column, Py_ssize_t row)
 {
+	const union read_cell *cell = &column->cells[row];
+
 	if (!read_is_valid(column, (size_t)row))
 		Py_RETURN_NONE;
-	if (column->type == READ_TEXT)
-		return text_at(column, row);
 	if (column->type == READ_INTEGER)
-		return PyLong_FromLongLong(column->cells[row].integer);
-	return PyFloat_FromDouble(column->cells[row].number);
+		return PyLong_FromLongLong(cell->integer);
+	if (column->type == READ_NUMBER)
+		return PyFloat_FromDouble(cell->number);
+	return PyUnicode_DecodeUTF8(column->text.bytes ? column->text.bytes + cell->end : "",
+				    (Py_ssize_t)(cell[1].end - cell->end), "replace");
 }
 
 static PyObject *column_tolist(PyObject *object, PyObject *unused)

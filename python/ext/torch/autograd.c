@@ -588,14 +588,6 @@ static bool learn_code(PyObject *engines, PyObject *function)
 	return true;
 }
 
-PyDoc_STRVAR(
-	follow_autograd_doc,
-	"follow_autograd(tensors, engines, function)\n--\n\n"
-	"Attribute backward launches to the forward operators from now on. `tensors` is a list\n"
-	"of four results x + 1, x + 1, b + 1 and a + 1 on this thread, where a and b are the\n"
-	"first two; `engines` are the codes that call autograd's engine, `function` that of\n"
-	"Function.apply. False: this version of PyTorch is not known.");
-
 static PyObject *follow_autograd(PyObject *module, PyObject *args)
 {
 	PyObject *tensors, *engines, *function;
@@ -613,16 +605,12 @@ static PyObject *follow_autograd(PyObject *module, PyObject *args)
 		Py_RETURN_FALSE;
 	}
 	torch_locals_learn(&torch.get, PyList_GET_ITEM(tensors, 0));
+	has_ring_key = pthread_key_create(&ring_key, ring_end) == 0;
 	torch.frame = proton_frame("<backward>", strlen("<backward>"));
 	/* release: pairs with autograd_is_followed() */
 	atomic_store_explicit(&is_on, true, memory_order_release);
 	Py_RETURN_TRUE;
 }
-
-PyDoc_STRVAR(learn_function_doc,
-	     "learn_function(type)\n--\n\n"
-	     "Learns where a custom Function, which calls this, has its node. `type` "
-	     "is the\nbase of its context objects. False: it was not found.");
 
 static PyObject *learn_function(PyObject *module, PyObject *type)
 {
@@ -638,9 +626,7 @@ static PyObject *learn_function(PyObject *module, PyObject *type)
 
 static PyObject *use_autograd(PyObject *module, PyObject *wanted)
 {
-	int is_wanted = PyObject_IsTrue(wanted);
-	if (is_wanted < 0)
-		return NULL;
+	bool is_wanted = wanted == Py_True;
 	bool is_used = is_wanted && torch.frame;
 	atomic_store_explicit(&is_on, is_used, memory_order_release);
 	return PyBool_FromLong(is_used);
@@ -655,9 +641,17 @@ static PyObject *torch_locals(PyObject *module, PyObject *unused)
 			     PyBool_FromLong(locals.node != NULL));
 }
 
-static PyMethodDef autograd_methods[] = {
-	{"follow_autograd", follow_autograd, METH_VARARGS, follow_autograd_doc},
-	{"learn_function", learn_function, METH_O, learn_function_doc},
+PyMethodDef ext_autograd_methods[] = {
+	{"follow_autograd", follow_autograd, METH_VARARGS,
+	 "follow_autograd(tensors, engines, function)\n--\n\n"
+	 "Attribute backward launches to the forward operators from now on. `tensors` is a list\n"
+	 "of four results x + 1, x + 1, b + 1 and a + 1 on this thread, where a and b are the\n"
+	 "first two; `engines` are the codes that call autograd's engine, `function` that of\n"
+	 "Function.apply. False: this version of PyTorch is not known."},
+	{"learn_function", learn_function, METH_O,
+	 "learn_function(type)\n--\n\n"
+	 "Learns where a custom Function, which calls this, has its node. `type` "
+	 "is the\nbase of its context objects. False: it was not found."},
 	{"use_autograd", use_autograd, METH_O,
 	 "use_autograd(wanted): switch follow_autograd() off and on again, to measure its cost."},
 	{"torch_locals", torch_locals, METH_NOARGS,
@@ -665,10 +659,3 @@ static PyMethodDef autograd_methods[] = {
 	 "in place."},
 	{NULL, NULL, 0, NULL},
 };
-
-int autograd_init(PyObject *module)
-{
-	if (!has_ring_key)
-		has_ring_key = pthread_key_create(&ring_key, ring_end) == 0;
-	return PyModule_AddFunctions(module, autograd_methods);
-}

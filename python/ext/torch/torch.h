@@ -42,7 +42,7 @@ uint32_t torch_ops_below(uint32_t context);
 /* `below`: the context of compiled modules that the thread runs, once follow_modules(True) was. */
 void torch_modules_set(uint32_t (*below)(uint32_t context));
 
-int ext_torch_init(PyObject *module);
+extern PyMethodDef ext_autograd_methods[], ext_torch_methods[];
 /* The module is destroyed: stops calls from libproton and PyTorch. */
 void ext_torch_fini(void);
 

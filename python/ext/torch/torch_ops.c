@@ -1,12 +1,12 @@
 /*
- * Operators of PyTorch as frames: a global callback of at::RecordFunction keeps a stack of the
- * operators that run on each thread, and a launch is attributed below them.
+ * PyTorch in sessions with context "shadow": scopes by autograd, modules of compiled code, and
+ * operators as frames. A global callback of at::RecordFunction keeps a stack of the operators that
+ * run on each thread, and a launch is attributed below them.
  *
  * The callback is registered through exported symbols. It returns a std::unique_ptr, which is
  * returned in memory: as in C a function with the address of the result as its first argument, but
  * only on x86-64.
  */
-
 #include "torch/torch_parts.h"
 
 #define DEPTH_MAX 32u
@@ -44,6 +44,9 @@ static struct {
 } torch;
 
 static _Atomic bool is_on;
+static _Atomic bool wants_scopes;
+static _Atomic bool wants_modules;
+static uint32_t (*modules_below)(uint32_t context);
 static _Thread_local struct {
 	uint32_t depth; /* may exceed DEPTH_MAX: further operators are only counted */
 	struct running running[DEPTH_MAX];
@@ -117,7 +120,8 @@ static bool find_symbols(void)
 #endif
 }
 
-bool torch_ops_follow(bool is_wanted)
+/* Begins or ends following operators. False: this version of PyTorch is not supported. */
+static bool follow_ops(bool is_wanted)
 {
 	if (is_wanted && !torch.handle) {
 		struct callback callback = {on_start, on_end, 1.0, {true}, false, false, false};
@@ -132,7 +136,70 @@ bool torch_ops_follow(bool is_wanted)
 	return true;
 }
 
-bool torch_ops_are_on(void)
+/* ------------------------------------------------------------------ the provider */
+
+void torch_modules_set(uint32_t (*below)(uint32_t context))
 {
-	return atomic_load_explicit(&is_on, memory_order_relaxed);
+	modules_below = below;
+}
+
+static uint32_t provide_scope(uint32_t context, uint64_t entered_in, uint64_t *work_out)
+{
+	if (atomic_load_explicit(&wants_scopes, memory_order_relaxed))
+		context = autograd_find_scope(context, entered_in, work_out);
+	else if (work_out)
+		*work_out = 0;
+	if (work_out)
+		return context;
+	if (atomic_load_explicit(&wants_modules, memory_order_relaxed))
+		context = modules_below(context);
+	return torch_ops_below(context);
+}
+
+static void set_provider(void)
+{
+	bool is_wanted = wants_scopes || wants_modules || is_on;
+	proton_scope_provider_set(is_wanted ? provide_scope : NULL);
+}
+
+static PyObject *follow_scopes(PyObject *module, PyObject *wanted)
+{
+	bool is_wanted = wanted == Py_True;
+	wants_scopes = is_wanted && autograd_is_followed();
+	set_provider();
+	Py_RETURN_NONE;
+}
+
+static PyObject *follow_modules(PyObject *module, PyObject *wanted)
+{
+	bool is_wanted = wanted == Py_True;
+	wants_modules = is_wanted;
+	set_provider();
+	Py_RETURN_NONE;
+}
+
+static PyObject *follow_operators(PyObject *module, PyObject *wanted)
+{
+	bool is_wanted = wanted == Py_True;
+	bool is_done = follow_ops(is_wanted);
+	set_provider();
+	return PyBool_FromLong(is_done);
+}
+
+PyMethodDef ext_torch_methods[] = {
+	{"follow_scopes", follow_scopes, METH_O,
+	 "follow_scopes(wanted): whether backward launches are also attributed to scopes."},
+	{"follow_modules", follow_modules, METH_O,
+	 "follow_modules(wanted): whether launches of compiled code are attributed to modules."},
+	{"follow_operators", follow_operators, METH_O,
+	 "follow_operators(wanted)\n--\n\n"
+	 "Whether launches are attributed below the operators of PyTorch. False: this version of\n"
+	 "PyTorch, or this processor, is not supported."},
+	{NULL, NULL, 0, NULL},
+};
+
+void ext_torch_fini(void)
+{
+	proton_scope_provider_set(NULL);
+	follow_ops(false);
 }

@@ -9,12 +9,6 @@
 #include "ext.h"
 #include "torch/torch.h"
 
-/* Operators of PyTorch as frames. No function needs the GIL. */
-
-/* Begins or ends following them. False: this version of PyTorch is not supported. */
-bool torch_ops_follow(bool is_wanted);
-bool torch_ops_are_on(void);
-
 /* Layout of autograd's nodes, found by comparing nodes with known numbers. */
 
 #define TORCH_NODES_LEARNED 4             /* nodes that are compared */
@@ -103,8 +97,5 @@ bool autograd_is_followed(void);
  * NULL), in the node that the thread evaluates, as a provider of scopes returns it.
  */
 uint32_t autograd_find_scope(uint32_t context, uint64_t entered_in, uint64_t *work_out);
-
-/* Adds functions to the module. */
-int autograd_init(PyObject *module);
 
 #endif

@@ -84,14 +84,9 @@ class HookManager:
     def unregister(session: Optional[int] = None) -> None:
         """`session`, or every session, uses no hooks any more."""
         with HookManager._lock:
-            sessions = list(HookManager.session_hooks) if session is None else [session]
-            for one in sessions:
-                hooks = HookManager.session_hooks.get(one)
-                if hooks is None:
-                    continue
+            for one in HookManager._sessions(session):
                 HookManager.deactivate(one)
-                HookManager.session_hooks.pop(one, None)
-                for hook in hooks:
+                for hook in HookManager.session_hooks.pop(one):
                     if not any(hook in others for others in HookManager.session_hooks.values()):
                         hook.reset()
 
@@ -112,7 +107,7 @@ class HookManager:
                 hooks = HookManager.session_hooks[one]
                 for hook in hooks:
                     hooks[hook] = False
-                    if not HookManager._is_used(hook):
+                    if not any(used.get(hook) for used in HookManager.session_hooks.values()):
                         HookManager._deactivate_hook(hook)
 
     # ---- implementation
@@ -122,10 +117,6 @@ class HookManager:
         if session is None:
             return list(HookManager.session_hooks)
         return [session] if session in HookManager.session_hooks else []
-
-    @staticmethod
-    def _is_used(hook: Hook) -> bool:
-        return any(hooks.get(hook, False) for hooks in HookManager.session_hooks.values())
 
     @staticmethod
     def _activate_hook(hook: Hook) -> None:

@@ -6,7 +6,7 @@ import json
 from types import ModuleType
 from typing import Any
 
-from .. import _instrument, _libproton, _override
+from .. import _instrument, _libproton
 from .._imports import modules_of_tritons, when_triton_has
 from .._message import warn
 from ..flags import flags
@@ -45,13 +45,11 @@ class InstrumentationHook(Hook):
 
     def activate(self) -> None:
         _instrument.start(self.mode, self.is_trace)
-        _override.start()
         when_triton_has(_ALLOCATION, _set_allocator)
 
     def deactivate(self) -> None:
         # The allocator stays: the program may launch instrumented kernels later, which need its
         # (empty) answer.
-        _override.stop()
         _instrument.stop(self.is_trace)
 
     def reset(self) -> None:
@@ -60,7 +58,8 @@ class InstrumentationHook(Hook):
         if not (InstrumentationHook._has_scopes or flags.command_line or is_dump):
             warn(
                 "no kernel with scopes was launched; add scopes with triton_proton.language, "
-                "or use mode default:auto=all"
+                "or use mode default:auto=all",
+                repeats=True,
             )
 
     def init_handle(
@@ -76,7 +75,7 @@ class InstrumentationHook(Hook):
             InstrumentationHook._has_scopes = True
             _libproton.instrument_kernel(function, name, layout)
         except Exception as error:  # a kernel without records is better than none
-            warn(f"records of kernel '{name}' cannot be read: {error}", once=True)
+            warn(f"records of kernel '{name}' cannot be read: {error}")
 
     def destroy_handle(
         self, module: Any, function: Any, name: str, metadata_group: dict[str, str], hash: str

@@ -106,6 +106,5 @@ def _warn_of_failure(kernel: str, error: Exception) -> None:
     """Called by the extension if the metadata of a launch is not available."""
     warn(
         f"the launch metadata of kernel '{kernel}' is not recorded: "
-        f"{type(error).__name__}: {error}",
-        once=True,
+        f"{type(error).__name__}: {error}"
     )
