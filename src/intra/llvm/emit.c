@@ -607,7 +607,7 @@ static void write_callees(const struct emit *emit, uint32_t *next, uint32_t *lin
 		struct emit inner = *emit;
 
 		inner.function = &callees->functions[*next];
-		inner.plan = &emit->callee_plans[*next];
+		inner.plan = &emit->plan[1 + *next];
 		if (inner.function->define_line >= end)
 			break;
 		write_outside(emit, line, inner.function->define_line);

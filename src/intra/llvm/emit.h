@@ -50,9 +50,8 @@ struct emit {
 	struct out *out;
 	const struct emit_target *target;
 	const struct ir_function *function; /* the kernel, or the callee that is being written */
-	const struct plan *plan;            /* plan of that function */
-	const struct plan *callee_plans;
-	const struct sum_plan *sums; /* NULL: records */
+	const struct plan *plan;            /* of that function; the callees' follow the kernel's */
+	const struct sum_plan *sums;        /* NULL: records */
 	const struct instrument_layout *layout;
 	const struct instrument_options *options;
 	enum instrument_buffer buffer;

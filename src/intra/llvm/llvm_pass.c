@@ -313,22 +313,23 @@ static int make_text(struct emit *emit, struct instrument_result *result, struct
 	return status == PROTON_OK ? verify_names(result->text, result->length, err) : status;
 }
 
-static int instrument_with(const struct ir_function *function,
-			   const struct instrument_options *options, struct plan *plans,
-			   struct sum_plan *sums, struct instrument_result *result,
-			   struct proton_error *err)
+static int instrument(const struct ir_function *function, const struct instrument_options *options,
+		      struct instrument_result *result, struct proton_error *err)
 {
+	uint32_t count = 1 + (function->callees ? function->callees->count : 0);
+	struct plan *plans = calloc(count + 1, sizeof(*plans));
+	struct sum_plan sums = {0};
 	struct emit emit = {
 		.target = function->is_amd ? &emit_amd : &emit_nvidia,
 		.function = function,
-		.plan = &plans[0],
-		.callee_plans = &plans[1],
+		.plan = plans,
 		.layout = &result->layout,
 		.options = options,
 		.buffer = options->mode.buffer,
 		.shared_at = round_up(options->shared_bytes, SHARED_ALIGN),
 	};
-	int status = choose_units(options, &result->layout, &emit.warp_mask, err);
+	int status = plans ? choose_units(options, &result->layout, &emit.warp_mask, err)
+			   : err_nomem(err);
 
 	/* LLVM reads hwreg(HW_REG_SHADER_CYCLES, 0, 20), which wraps every half millisecond. */
 	if (status == PROTON_OK && strncmp(options->arch, "gfx11", 5) == 0)
@@ -337,37 +338,22 @@ static int instrument_with(const struct ir_function *function,
 				 options->arch);
 	if (status == PROTON_OK)
 		status = make_plans(function, &result->layout, plans, err);
-	if (status != PROTON_OK)
-		return status;
 	result->layout.is_amd = function->is_amd;
-	status = choose_tree(&emit, &plans[0], sums, result, err);
 	if (status == PROTON_OK)
+		status = choose_tree(&emit, plans, &sums, result, err);
+	if (status == PROTON_OK) {
 		status = make_text(&emit, result, err);
-	result->buffer = emit.buffer;
-	result->record_count = plans[0].record_count;
-	result->holds_all = plans[0].max_bytes >= 0 &&
-			    plans[0].max_bytes <= result->layout.ring_bytes;
-	result->shared_bytes = options->shared_bytes;
-	if (emit.buffer == INSTRUMENT_BUFFER_SHARED)
-		result->shared_bytes = emit.shared_at +
-				       (result->layout.unit_count + emit_has_spare(&emit)) *
-					       emit_shared_bytes(&emit);
-	return status;
-}
-
-static int instrument(const struct ir_function *function, const struct instrument_options *options,
-		      struct instrument_result *result, struct proton_error *err)
-{
-	uint32_t count = 1 + (function->callees ? function->callees->count : 0);
-	struct plan *plans = calloc(count + 1, sizeof(*plans));
-	struct sum_plan sums = {0};
-	int status;
-
-	if (!plans)
-		return err_nomem(err);
-	status = instrument_with(function, options, plans, &sums, result, err);
+		result->buffer = emit.buffer;
+		result->record_count = plans[0].record_count;
+		result->holds_all = plans[0].max_bytes >= 0 &&
+				    plans[0].max_bytes <= result->layout.ring_bytes;
+		if (emit.buffer == INSTRUMENT_BUFFER_SHARED)
+			result->shared_bytes = emit.shared_at +
+					       (result->layout.unit_count + emit_has_spare(&emit)) *
+						       emit_shared_bytes(&emit);
+	}
 	sum_plan_fini(&sums);
-	for (uint32_t i = 0; i < count; i++)
+	for (uint32_t i = 0; plans && i < count; i++)
 		plan_fini(&plans[i]);
 	free(plans);
 	return status;

@@ -89,26 +89,6 @@ static int find_candidates(struct search *search, struct proton_error *err)
 
 /* ------------------------------------------------------------------ references */
 
-static int find_in_line(struct search *search, uint32_t number, const char *at, uint32_t from,
-			struct proton_error *err)
-{
-	struct slice line = search->kernel->lines[number];
-	struct slice rest = slice_between(at, slice_end(line));
-	struct slice value;
-
-	while (slice_take_value(&rest, '@', &value)) {
-		struct slice name = ir_name_at(value.at + 1, slice_end(line));
-		uint32_t to = ir_names_find(&search->names, name);
-
-		if (to != IR_NAME_NONE &&
-		    !ARRAY_ADD(search->references, search->reference_capacity,
-			       search->reference_count,
-			       (struct reference){number, value.at, from, to}))
-			return err_nomem(err);
-	}
-	return PROTON_OK;
-}
-
 /* Metadata may refer to functions without calling them. */
 static bool may_refer(struct slice line)
 {
@@ -120,29 +100,38 @@ static int find_references(struct search *search, struct proton_error *err)
 {
 	const struct ir_function *kernel = search->kernel;
 	uint32_t next = 0; /* first candidate that ends after the line */
-	int status = PROTON_OK;
 
-	for (uint32_t i = 0; i < kernel->line_count && status == PROTON_OK; i++) {
+	for (uint32_t i = 0; i < kernel->line_count; i++) {
 		const struct candidate *here =
 			next < search->candidate_count ? &search->candidates[next] : NULL;
-		const char *at = kernel->lines[i].at;
+		struct slice rest = kernel->lines[i];
+		const char *end = slice_end(rest);
 		uint32_t from = FROM_NOWHERE;
+		struct slice value;
 
 		if (here && i == here->end_line) {
 			next++;
 			continue;
 		}
-		if (!may_refer(kernel->lines[i]))
+		if (!may_refer(rest))
 			continue;
 		if (i > kernel->define_line && i < kernel->end_line)
 			from = FROM_KERNEL;
 		else if (here && i > here->define_line)
 			from = next;
 		else if (here && i == here->define_line)
-			at = here->name.at + here->name.length; /* after its own name */
-		status = find_in_line(search, i, at, from, err);
+			rest = slice_between(slice_end(here->name), end); /* after its own name */
+		while (slice_take_value(&rest, '@', &value)) {
+			uint32_t to = ir_names_find(&search->names, ir_name_at(value.at + 1, end));
+
+			if (to != IR_NAME_NONE &&
+			    !ARRAY_ADD(search->references, search->reference_capacity,
+				       search->reference_count,
+				       (struct reference){i, value.at, from, to}))
+				return err_nomem(err);
+		}
 	}
-	return status;
+	return PROTON_OK;
 }
 
 /* ------------------------------------------------------------------ eligible functions */
