@@ -29,14 +29,6 @@ static char *copy_of(const char *variable)
 	return value ? strdup(value) : NULL;
 }
 
-/* Children are entered when they initialize the HSA runtime. */
-static bool is_for_hsa(void)
-{
-	const char *tools = environment_get("HSA_TOOLS_LIB");
-
-	return tools && strstr(tools, "/" HANDOVER_AMD_HSA_TOOL);
-}
-
 /* Texts of the options. */
 static const struct {
 	const char *variable;
@@ -63,6 +55,7 @@ static char **text_of(struct inject_options *options, size_t i)
 bool inject_environment_read(struct inject_options *options)
 {
 	const char *target = environment_get(HANDOVER_PID);
+	const char *tools = environment_get("HSA_TOOLS_LIB");
 
 	*options = (struct inject_options){0};
 	if (!environment_get(HANDOVER_QUIET))
@@ -71,8 +64,10 @@ bool inject_environment_read(struct inject_options *options)
 		*text_of(options, i) = copy_of(texts[i].variable);
 	options->target = target ? (pid_t)strtol(target, NULL, 10) : 0;
 	options->is_gathered = options->children && environment_get(HANDOVER_GATHER);
+	/* Children are entered when they initialize CUDA, HIP or the HSA runtime. */
 	options->is_followed = options->children &&
-			       (inject_environment_is_for_driver() || is_for_hsa());
+			       (inject_environment_is_for_driver() ||
+				(tools && strstr(tools, "/" HANDOVER_AMD_HSA_TOOL)));
 	return options->quiet != NULL;
 }
 

@@ -168,13 +168,6 @@ static char **make_argv(const struct options *options, const char *python)
 	return argv;
 }
 
-static bool find_interpreter(const struct options *options, struct interpreter *python)
-{
-	if (options->kind == TARGET_PYTHON)
-		return interpreter_use(options->target, python);
-	return interpreter_find(options->kind == TARGET_MODULE ? options->target : "", python);
-}
-
 void launch_tool(const struct options *options)
 {
 	struct interpreter python;
@@ -196,7 +189,10 @@ void launch_python(const struct options *options)
 	char *library;
 	char **argv;
 
-	if (!find_interpreter(options, &python))
+	if (options->kind == TARGET_PYTHON
+		    ? !interpreter_use(options->target, &python)
+		    : !interpreter_find(options->kind == TARGET_MODULE ? options->target : "",
+					&python))
 		return;
 	snprintf(hook, sizeof(hook), "%s/_launch", python.package);
 	if (strchr(hook, ':')) {

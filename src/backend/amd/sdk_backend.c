@@ -53,8 +53,10 @@ static bool is_usable(void)
 
 static int check_mode(const char *mode, struct proton_error *err)
 {
+	uint64_t interval;
+
 	if (sdk_pc_sampling_is_mode(mode))
-		return sdk_pc_sampling_check_mode(mode, err);
+		return sdk_pc_sampling_read_mode(mode, &interval, err);
 	return *mode ? backend_refuse_mode("rocprofiler", mode, err) : PROTON_OK;
 }
 

@@ -15,7 +15,7 @@
 
 /* True if the name of `mode` is pcsampling. */
 bool sdk_pc_sampling_is_mode(const char *mode);
-int sdk_pc_sampling_check_mode(const char *mode, struct proton_error *err);
+int sdk_pc_sampling_read_mode(const char *mode, uint64_t *interval, struct proton_error *err);
 /* The mode of the session that starts, which has been checked. Before the registration. */
 void sdk_pc_sampling_want(const char *mode);
 

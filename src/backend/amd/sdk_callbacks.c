@@ -40,12 +40,6 @@ static struct {
 	_Atomic uint64_t bytes;
 } sizes[SIZES];
 
-/* The number of a call, in record/thread/record_launch.h. */
-static uint32_t number_of_call(uint64_t internal)
-{
-	return (uint32_t)internal ? (uint32_t)internal : UINT32_MAX;
-}
-
 /* For dispatches that need their own: from the top, far from the ids of calls. */
 static uint32_t take_number(void)
 {
@@ -180,7 +174,7 @@ static void on_begin(const struct sdk_call_info *info, const struct sdk_call *ca
 		here.stream = number_of_stream(handle);
 	here.stream_handle = handle;
 	here.call = calls[info->kind];
-	here.call.correlation = number_of_call(internal);
+	here.call.correlation = (uint32_t)internal ? (uint32_t)internal : UINT32_MAX;
 	if (info->kind == SDK_CALL_MEMORY)
 		note_bytes(here.call.correlation, argument(call, info->bytes) * info->unit);
 	where = launches_begin(&here.call);

@@ -300,7 +300,7 @@ static uint64_t read_number(const char *text)
 	return number && !*end && number < INT64_MAX ? number : 0;
 }
 
-static int read_mode(const char *mode, uint64_t *interval, struct proton_error *err)
+int sdk_pc_sampling_read_mode(const char *mode, uint64_t *interval, struct proton_error *err)
 {
 	const char *option = mode + strcspn(mode, ":");
 
@@ -322,16 +322,9 @@ static int read_mode(const char *mode, uint64_t *interval, struct proton_error *
 	return PROTON_OK;
 }
 
-int sdk_pc_sampling_check_mode(const char *mode, struct proton_error *err)
-{
-	uint64_t interval;
-
-	return read_mode(mode, &interval, err);
-}
-
 void sdk_pc_sampling_want(const char *mode)
 {
-	read_mode(mode, &mode_interval, NULL);
+	sdk_pc_sampling_read_mode(mode, &mode_interval, NULL);
 	wanted_interval = mode_interval;
 }
 
