@@ -130,7 +130,7 @@ static int change_backend(struct use *use, int (*change)(struct proton_error *er
 	return status;
 }
 
-/* The same, if it has rested. */
+/* Wakes a backend that has rested. The lock is released while it works. */
 static int wake_backend(const struct backend *backend, struct use *use, struct proton_error *err)
 {
 	int status = PROTON_OK;

@@ -118,7 +118,7 @@ static void free_options(char **options)
 		free(options[i]);
 }
 
-/* Copies of `options`, and of `others` for those that are not given; NULL: no memory for one. */
+/* Copies `options`, and `others` if an option is not given. False: a copy has no memory. */
 static bool copy_options(char **copies, const char *const *options, char *const *others)
 {
 	bool has_all = true;

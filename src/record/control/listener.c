@@ -53,8 +53,8 @@ struct connection {
 struct listener {
 	struct control *control;
 	int fd;                                         /* listening, does not block */
-	int directory;                                  /* of the socket; -1: closed */
-	char name[96];                                  /* of the socket, in the directory */
+	int directory;                                  /* the socket's; -1: closed */
+	char name[96];                                  /* the socket's, in the directory */
 	struct stat identity;                           /* the socket's */
 	struct connection connections[CONNECTIONS_MAX]; /* that send their message, oldest first */
 	nfds_t count;

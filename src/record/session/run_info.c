@@ -146,7 +146,7 @@ static bool find_launcher(const char *variable, pid_t *pid_out, struct ancestor 
 		enum answer answer = has_variable(pid, variable);
 
 		*pid_out = pid;
-		/* These run as root: their environment cannot be read, and does not have the rank. */
+		/* These run as root: the environment cannot be read, and does not have the rank. */
 		if (answer != YES)
 			return answer == NO || strcmp(out->name, "slurmstepd") == 0 ||
 			       strcmp(out->name, "palsd") == 0;

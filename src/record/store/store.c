@@ -407,7 +407,7 @@ void store_info(struct store *store, const char *key, const char *value)
 #define LATER 0 /* with the first window */
 
 static const struct {
-	size_t offset; /* of a struct region */
+	size_t offset; /* a struct region is there */
 	uint64_t limit;
 } spaces[] = {
 	{offsetof(struct store, node_of_context), MAP_RESERVE},

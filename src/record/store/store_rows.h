@@ -40,7 +40,7 @@ static inline uint32_t *store_map_at(const struct region *map, uint32_t index)
 	return region_holds(map, (index + 1ull) * sizeof(*numbers)) ? &numbers[index] : NULL;
 }
 
-/* The same in a map that grows; NULL: there is no space. */
+/* As store_map_at(), in a map that grows; NULL: there is no space. */
 static inline uint32_t *store_map_reach(struct region *map, uint32_t index)
 {
 	return region_reaches(map, (index + 1ull) * sizeof(uint32_t)) ? store_map_at(map, index)
