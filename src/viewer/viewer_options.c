@@ -128,7 +128,6 @@ static enum options_result check_trend(const struct options *options, struct pro
 	return OPTIONS_RUN;
 }
 
-/* Rejects combinations of options. */
 static enum options_result check_options(const struct options *options, struct proton_error *err)
 {
 	const struct query_options *query = &options->query;

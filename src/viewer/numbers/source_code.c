@@ -50,18 +50,15 @@ static void add_function(struct source_code *code, const struct source_report *r
 			uint32_t line = lines_frame(&lines, pc->offset, 0);
 			uint32_t frame = line ? lines_profile_frame(&lines, line) : 0;
 
-			xreserve(&code->items, &code->capacity, code->count + 1,
-				 sizeof(*code->items));
-			item = &code->items[code->count++];
-			*item = (struct source_instruction){
-				.file = line ? profile->frames[frame].file : 0,
-				.line = line ? profile->frames[frame].line : 0,
-				.variant = code->variant_count,
-				.offset = pc->offset,
-				.text = in_sass == SASS_FUNCTION_NONE
-						? NULL
-						: sass_at(sass, in_sass, pc->offset),
-			};
+			XADD(code->items, code->capacity, code->count,
+			     (struct source_instruction){
+				     .file = line ? profile->frames[frame].file : 0,
+				     .line = line ? profile->frames[frame].line : 0,
+				     .variant = code->variant_count,
+				     .offset = pc->offset,
+				     .text = sass ? sass_at(sass, in_sass, pc->offset) : NULL,
+			     });
+			item = &code->items[code->count - 1];
 		}
 		item->samples.all += pc->samples;
 		if (reason < report->reason_count)
