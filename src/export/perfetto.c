@@ -153,7 +153,6 @@ static void end_packet(struct perfetto *p)
 /* Writes the packets as one that contains them, if they are more than `min` bytes. */
 static void compress_packets(struct perfetto *p, size_t min)
 {
-	struct protobuf_writer writer;
 	struct out zlib = OUT_IN_MEMORY;
 
 	out_fail(p->file, p->packets.errnum);
@@ -166,12 +165,12 @@ static void compress_packets(struct perfetto *p, size_t min)
 		p->file->errnum = EFBIG;
 	}
 	zlib_write(&zlib, p->packets.bytes, p->packets.length);
-	protobuf_init(&writer, p->file);
-	protobuf_begin(&writer, TRACE_PACKET);
-	protobuf_bytes(&writer, PACKET_COMPRESSED, zlib.bytes, zlib.length);
-	protobuf_end(&writer);
-	out_fail(p->file, zlib.errnum);
-	protobuf_fini(&writer);
+	p->packets.length = 0;
+	protobuf_begin(&p->writer, TRACE_PACKET);
+	protobuf_bytes(&p->writer, PACKET_COMPRESSED, zlib.bytes, zlib.length);
+	protobuf_end(&p->writer);
+	out_fail(p->file, zlib.errnum ? zlib.errnum : p->packets.errnum);
+	out_bytes(p->file, p->packets.bytes, p->packets.length);
 	out_fini(&zlib);
 	p->packets.length = 0;
 }
@@ -574,7 +573,7 @@ static void write_slice(void *context, const struct timeline_slice *slice)
 	if (samples) {
 		begin_packet(p, slice->start_ns);
 		protobuf_begin(&p->writer, PACKET_TRACK_EVENT);
-		out_bytes(&p->writer.nested, body, (size_t)(at - body));
+		out_bytes(&p->packets, body, (size_t)(at - body));
 		put_metrics(p, samples);
 		end_packet(p);
 	} else {
@@ -715,7 +714,7 @@ int export_perfetto_part(const struct profile *profile, const struct trace_part 
 
 	if (status != PROTON_OK)
 		return status;
-	protobuf_init(&p.writer, &p.packets);
+	p.writer.out = &p.packets;
 	p.known_frames = new_bits(&p, profile->frame_count);
 	p.known_stacks = new_bits(&p, profile->node_count);
 	p.known_counters = new_bits(&p, profile->metric_count);
@@ -727,7 +726,6 @@ int export_perfetto_part(const struct profile *profile, const struct trace_part 
 		compress_packets(&p, 0);
 		out_fail(out, p.text.errnum);
 	}
-	protobuf_fini(&p.writer);
 	out_fini(&p.packets);
 	out_fini(&p.text);
 	FREE_ALL(p.known_frames, p.known_stacks, p.known_counters, p.ends_ns, p.arrows);
