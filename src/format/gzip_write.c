@@ -63,7 +63,7 @@ static void load_zlib(void)
 		memcpy(&zlib, functions, sizeof(zlib)); /* pointers to code */
 }
 
-/* NULL if memory ran out. Not `is_raw`: zlib, where it is, writes the head and the sum of a stream. */
+/* NULL if memory ran out. Not `is_raw`: zlib, if there is one, writes the head and the sum. */
 static struct deflate *deflate_new(struct out *out, int level, bool is_raw)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;

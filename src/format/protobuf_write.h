@@ -3,8 +3,9 @@
  * https://protobuf.dev/programming-guides/encoding/ field by field to a `struct out`, without
  * schemas. Lengths use as few bytes as possible.
  *
- * The length of a nested message precedes its content, and is inserted when the message ends: so the
- * output is in memory. Running out of it is kept in out->errnum, so writers need no check per field.
+ * The length of a nested message precedes its content, and is inserted when the message ends: so
+ * the output is in memory. Running out of memory is kept in out->errnum, so writers need no check
+ * per field.
  */
 #ifndef FORMAT_PROTOBUF_WRITE_H
 #define FORMAT_PROTOBUF_WRITE_H
