@@ -153,7 +153,6 @@ static void end_packet(struct perfetto *p)
 /* Writes the packets as one that contains them, if they are more than `min` bytes. */
 static void compress_packets(struct perfetto *p, size_t min)
 {
-	struct protobuf_writer writer;
 	struct out zlib = OUT_IN_MEMORY;
 
 	out_fail(p->file, p->packets.errnum);
@@ -166,12 +165,12 @@ static void compress_packets(struct perfetto *p, size_t min)
 		p->file->errnum = EFBIG;
 	}
 	zlib_write(&zlib, p->packets.bytes, p->packets.length);
-	protobuf_init(&writer, p->file);
-	protobuf_begin(&writer, TRACE_PACKET);
-	protobuf_bytes(&writer, PACKET_COMPRESSED, zlib.bytes, zlib.length);
-	protobuf_end(&writer);
-	out_fail(p->file, zlib.errnum);
-	protobuf_fini(&writer);
+	p->packets.length = 0;
+	protobuf_begin(&p->writer, TRACE_PACKET);
+	protobuf_bytes(&p->writer, PACKET_COMPRESSED, zlib.bytes, zlib.length);
+	protobuf_end(&p->writer);
+	out_fail(p->file, zlib.errnum ? zlib.errnum : p->packets.errnum);
+	out_bytes(p->file, p->packets.bytes, p->packets.length);
 	out_fini(&zlib);
 	p->packets.length = 0;
 }
@@ -275,6 +274,14 @@ static char *put_number(char *at, enum argument name, uint64_t value)
 	return put_argument(at, name, ANNOTATION_UINT, value);
 }
 
+static void begin_event(struct perfetto *p, uint64_t timestamp_ns, uint64_t type, uint64_t track)
+{
+	begin_packet(p, timestamp_ns);
+	protobuf_begin(&p->writer, PACKET_TRACK_EVENT);
+	protobuf_uint64(&p->writer, EVENT_TYPE, type);
+	protobuf_uint64(&p->writer, EVENT_TRACK, unique(p, track));
+}
+
 /* A packet with one event of the given content. */
 static void write_event(struct perfetto *p, uint64_t timestamp_ns, const char *event, size_t length)
 {
@@ -339,15 +346,6 @@ static void put_metric(struct perfetto *p, const struct row_metric *metric,
 		break;
 	}
 	protobuf_end(&p->writer);
-}
-
-static void put_metrics(struct perfetto *p, uint32_t first)
-{
-	const struct row_metric *metric;
-	struct row_sample sample;
-
-	while (timeline_take_sample(&p->timeline, &first, &metric, &sample))
-		put_metric(p, metric, &sample);
 }
 
 /* Device and launch arguments. */
@@ -451,14 +449,12 @@ static void write_arrows(struct perfetto *p)
 {
 	for (size_t i = 0; i < p->arrow_count; i++) {
 		const struct arrow *arrow = &p->arrows[i];
-		char event[64];
-		char *at = put_field(event, EVENT_TYPE, TYPE_INSTANT);
 
-		at = put_field(at, EVENT_TRACK, unique(p, arrow->track));
-		at = put_field(at, EVENT_NAME_ID, (uint64_t)arrow->frame + 1);
-		at = put_field(at, EVENT_CATEGORY_ID, EVENT_SECTION);
-		at = put_flow(at, EVENT_FLOW_END, unique(p, arrow->row));
-		write_event(p, arrow->end_ns, event, (size_t)(at - event));
+		begin_event(p, arrow->end_ns, TYPE_INSTANT, arrow->track);
+		protobuf_uint64(&p->writer, EVENT_NAME_ID, (uint64_t)arrow->frame + 1);
+		protobuf_uint64(&p->writer, EVENT_CATEGORY_ID, EVENT_SECTION);
+		protobuf_fixed64(&p->writer, EVENT_FLOW_END, unique(p, arrow->row));
+		end_packet(p);
 	}
 	p->arrow_count = 0;
 }
@@ -528,10 +524,7 @@ static void write_counters(struct perfetto *p, const struct timeline_slice *slic
 			protobuf_bytes(&p->writer, TRACK_COUNTER, "", 0);
 			end_packet(p);
 		}
-		begin_packet(p, slice->start_ns);
-		protobuf_begin(&p->writer, PACKET_TRACK_EVENT);
-		protobuf_uint64(&p->writer, EVENT_TYPE, TYPE_COUNTER);
-		protobuf_uint64(&p->writer, EVENT_TRACK, unique(p, UUID_COUNTERS + index));
+		begin_event(p, slice->start_ns, TYPE_COUNTER, UUID_COUNTERS + index);
 		if (metric->type == PROTON_METRIC_INT64)
 			protobuf_int64(&p->writer, EVENT_COUNTER_INT, sample.as.int64);
 		else
@@ -549,6 +542,9 @@ static void write_slice(void *context, const struct timeline_slice *slice)
 	uint64_t name = has_frame ? (uint64_t)p->profile->nodes[slice->node].frame + 1
 				  : p->profile->frame_count + 1;
 	uint32_t samples = timeline_samples(&p->timeline, slice);
+	const struct row_metric *metric;
+	struct row_sample sample;
+	uint32_t row = samples;
 	char body[SLICE_BYTES_MAX];
 	char *at = body;
 
@@ -574,8 +570,9 @@ static void write_slice(void *context, const struct timeline_slice *slice)
 	if (samples) {
 		begin_packet(p, slice->start_ns);
 		protobuf_begin(&p->writer, PACKET_TRACK_EVENT);
-		out_bytes(&p->writer.nested, body, (size_t)(at - body));
-		put_metrics(p, samples);
+		out_bytes(&p->packets, body, (size_t)(at - body));
+		while (timeline_take_sample(&p->timeline, &row, &metric, &sample))
+			put_metric(p, metric, &sample);
 		end_packet(p);
 	} else {
 		write_event(p, slice->start_ns, body, (size_t)(at - body));
@@ -680,10 +677,7 @@ static void write_losses(struct perfetto *p)
 			end_packet(p);
 			has_track = true;
 		}
-		begin_packet(p, p->timeline.base_ns);
-		protobuf_begin(&p->writer, PACKET_TRACK_EVENT);
-		protobuf_uint64(&p->writer, EVENT_TYPE, TYPE_INSTANT);
-		protobuf_uint64(&p->writer, EVENT_TRACK, unique(p, UUID_LOSSES));
+		begin_event(p, p->timeline.base_ns, TYPE_INSTANT, UUID_LOSSES);
 		protobuf_text(&p->writer, EVENT_NAME, profile_text(profile, counter->name),
 			      string_length(&profile->strings, counter->name));
 		protobuf_begin(&p->writer, EVENT_ANNOTATION);
@@ -715,7 +709,7 @@ int export_perfetto_part(const struct profile *profile, const struct trace_part 
 
 	if (status != PROTON_OK)
 		return status;
-	protobuf_init(&p.writer, &p.packets);
+	p.writer.out = &p.packets;
 	p.known_frames = new_bits(&p, profile->frame_count);
 	p.known_stacks = new_bits(&p, profile->node_count);
 	p.known_counters = new_bits(&p, profile->metric_count);
@@ -727,7 +721,6 @@ int export_perfetto_part(const struct profile *profile, const struct trace_part 
 		compress_packets(&p, 0);
 		out_fail(out, p.text.errnum);
 	}
-	protobuf_fini(&p.writer);
 	out_fini(&p.packets);
 	out_fini(&p.text);
 	FREE_ALL(p.known_frames, p.known_stacks, p.known_counters, p.ends_ns, p.arrows);

@@ -336,7 +336,7 @@ void export_pprof(struct export_view *view, struct out *out)
 	const struct profile *profile = view->profile;
 	size_t metrics = view->metric_count + 1;
 
-	protobuf_init(&pprof.buffer, &pprof.bytes);
+	pprof.buffer.out = &pprof.bytes;
 	gzip_begin(&pprof.gzip, out);
 	pprof.index_of_string =
 		calloc(profile->strings.used / 8 + 1, sizeof(*pprof.index_of_string));
@@ -355,6 +355,5 @@ void export_pprof(struct export_view *view, struct out *out)
 		free(pprof.all_own[m]);
 	FREE_ALL(pprof.index_of_string, pprof.has_location, pprof.values, pprof.device_own,
 		 pprof.all_own, pprof.stack);
-	protobuf_fini(&pprof.buffer);
 	out_fini(&pprof.bytes);
 }

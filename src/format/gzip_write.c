@@ -20,10 +20,14 @@ struct z_stream {
 	unsigned long checksum, reserved;
 };
 
+/* Levels of zlib. Level 1 takes a third of the time of level 6, its default. */
+#define DEFLATE_FAST 1
+#define DEFLATE_SMALL 6
+
 #define Z_FINISH 4
 #define Z_DEFLATED 8
-#define Z_RAW_BITS (-15) /* a window of 32 KiB, without a head and a sum */
-#define Z_MEMORY 8       /* zlib's own default: 256 KiB */
+#define Z_BITS 15  /* a window of 32 KiB, with a head and a sum; negative: without them */
+#define Z_MEMORY 8 /* zlib's own default: 256 KiB */
 
 static struct {
 	int (*init)(struct z_stream *, int, int, int, int, int, const char *, int);
@@ -31,8 +35,12 @@ static struct {
 	int (*end)(struct z_stream *);
 } zlib;
 
+/*
+ * Compression in the format of gzip, zip and PNG (deflate, RFC 1951), with zlib where libz.so.1 is
+ * installed; elsewhere the format is the same, and nothing becomes smaller.
+ */
 struct deflate {
-	struct out *out;
+	struct out *out; /* which the caller still owns */
 	struct z_stream stream;
 	bool is_stored;
 	unsigned char chunk[65536]; /* of the output */
@@ -55,7 +63,8 @@ static void load_zlib(void)
 		memcpy(&zlib, functions, sizeof(zlib)); /* pointers to code */
 }
 
-struct deflate *deflate_new(struct out *out, int level)
+/* NULL if memory ran out. Not `is_raw`: zlib, if there is one, writes the head and the sum. */
+static struct deflate *deflate_new(struct out *out, int level, bool is_raw)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	struct deflate *deflate = calloc(1, sizeof(*deflate));
@@ -65,8 +74,9 @@ struct deflate *deflate_new(struct out *out, int level)
 		return NULL;
 	deflate->out = out;
 	deflate->is_stored = !zlib.init;
-	if (deflate->is_stored || zlib.init(&deflate->stream, level, Z_DEFLATED, Z_RAW_BITS,
-					    Z_MEMORY, 0, "1", sizeof(deflate->stream)) == 0)
+	if (deflate->is_stored ||
+	    zlib.init(&deflate->stream, level, Z_DEFLATED, is_raw ? -Z_BITS : Z_BITS, Z_MEMORY, 0,
+		      "1", sizeof(deflate->stream)) == 0)
 		return deflate;
 	free(deflate);
 	return NULL;
@@ -99,7 +109,7 @@ static void compress_rest(struct deflate *deflate, int flush)
 	} while (!stream->avail_out);
 }
 
-void deflate_bytes(struct deflate *deflate, const void *bytes, size_t length)
+static void deflate_bytes(struct deflate *deflate, const void *bytes, size_t length)
 {
 	const char *at = bytes;
 
@@ -116,7 +126,8 @@ void deflate_bytes(struct deflate *deflate, const void *bytes, size_t length)
 	}
 }
 
-void deflate_end(struct deflate *deflate)
+/* Writes the last block and releases everything. NULL is harmless. */
+static void deflate_end(struct deflate *deflate)
 {
 	if (!deflate)
 		return;
@@ -162,9 +173,9 @@ void gzip_begin(struct gzip_writer *writer, struct out *out)
 	/* Method deflate, no name, no time (equal profiles make equal files), unknown system. */
 	static const unsigned char head[10] = {0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 255};
 
-	*writer = (struct gzip_writer){.out = out, .deflate = deflate_new(out, DEFLATE_SMALL)};
-	if (!writer->deflate && !out->errnum)
-		out->errnum = ENOMEM;
+	*writer =
+		(struct gzip_writer){.out = out, .deflate = deflate_new(out, DEFLATE_SMALL, true)};
+	out_fail(out, writer->deflate ? 0 : ENOMEM);
 	out_bytes(out, head, sizeof(head));
 }
 
@@ -180,8 +191,7 @@ void gzip_give(struct gzip_writer *writer, struct out *pending, size_t min)
 {
 	struct out *out = writer->out;
 
-	if (pending->errnum && !out->errnum)
-		out->errnum = pending->errnum;
+	out_fail(out, pending->errnum);
 	if (pending->length <= min)
 		return;
 	writer->given += pending->length;
@@ -202,19 +212,19 @@ void gzip_end(struct gzip_writer *writer)
 
 void zlib_write(struct out *out, const void *bytes, size_t length)
 {
+	struct deflate *deflate = deflate_new(out, DEFLATE_FAST, false);
+	bool is_stored = deflate && deflate->is_stored;
 	const unsigned char *p = bytes;
-	struct deflate *deflate;
 	uint64_t low = 1; /* Adler-32 */
 	uint64_t high = 0;
 
-	out_bytes(out, "\x78\x01", 2);
-	deflate = deflate_new(out, DEFLATE_FAST);
-	if (!deflate && !out->errnum)
-		out->errnum = ENOMEM;
+	out_fail(out, deflate ? 0 : ENOMEM);
+	if (is_stored)
+		out_bytes(out, "\x78\x01", 2);
 	if (deflate)
 		deflate_bytes(deflate, bytes, length);
 	deflate_end(deflate);
-	for (size_t i = 0; i < length; i++) {
+	for (size_t i = 0; is_stored && i < length; i++) {
 		low += p[i];
 		high += low;
 		if (i % 4096 == 4095 || i + 1 == length) {
@@ -222,6 +232,6 @@ void zlib_write(struct out *out, const void *bytes, size_t length)
 			high %= 65521;
 		}
 	}
-	for (int shift = 24; shift >= 0; shift -= 8)
+	for (int shift = 24; is_stored && shift >= 0; shift -= 8)
 		out_byte(out, (char)((high << 16 | low) >> shift));
 }

@@ -3,11 +3,9 @@
  * https://protobuf.dev/programming-guides/encoding/ field by field to a `struct out`, without
  * schemas. Lengths use as few bytes as possible.
  *
- * The length of a nested message precedes its content, so the content is collected until the
- * message ends. At most one field of the outermost message is kept in memory: protobuf_end() of a
- * message begun at depth 0 writes its bytes to `out`.
- *
- * Running out of memory is kept in out->errnum, so writers need no check per field.
+ * The length of a nested message precedes its content, and is inserted when the message ends: so
+ * the output is in memory. Running out of memory is kept in out->errnum, so writers need no check
+ * per field.
  */
 #ifndef FORMAT_PROTOBUF_WRITE_H
 #define FORMAT_PROTOBUF_WRITE_H
@@ -18,18 +16,14 @@
 
 struct protobuf_writer {
 	struct out *out;
-	struct out nested; /* content of open messages */
 	size_t starts[PROTOBUF_DEPTH_MAX];
 	uint32_t depth;
 };
 
-void protobuf_init(struct protobuf_writer *writer, struct out *out);
-/* Allowed while messages are open; their content is dropped. */
-void protobuf_fini(struct protobuf_writer *writer);
-
 /* Fields of type uint32, uint64, bool and enum; int32 and int64 (negative ones take 10 bytes). */
 void protobuf_uint64(struct protobuf_writer *writer, uint32_t field, uint64_t value);
 void protobuf_int64(struct protobuf_writer *writer, uint32_t field, int64_t value);
+void protobuf_fixed64(struct protobuf_writer *writer, uint32_t field, uint64_t value);
 void protobuf_double(struct protobuf_writer *writer, uint32_t field, double value);
 
 /* bytes, or a string that is known to be UTF-8. */

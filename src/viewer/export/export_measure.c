@@ -164,18 +164,6 @@ void measure_compared(struct measure *measure, const struct profile *profile, co
 	find_exact(total, profile->node_count);
 }
 
-/* Each column has one number format, as in the tree. */
-static struct number_format style_of(const struct metric_column *column,
-				     const struct profile *profile, const uint8_t *shown)
-{
-	double largest = 0;
-
-	for (size_t i = 0; i < profile->node_count; i++)
-		if (shown[i] && isfinite(column->values[i]) && fabs(column->values[i]) > largest)
-			largest = fabs(column->values[i]);
-	return number_format_for(largest, column->exact != NULL);
-}
-
 struct export_metric measure_describe(const struct measure *measure, const struct profile *profile,
 				      const uint8_t *shown)
 {
@@ -193,10 +181,15 @@ struct export_metric measure_describe(const struct measure *measure, const struc
 		.word = total->word,
 	};
 	struct number_format style;
+	double largest = 0;
 
 	if (!total->values)
 		return metric;
-	style = style_of(total, profile, shown);
+	/* Each column has one number format, as in the tree. */
+	for (size_t i = 0; i < profile->node_count; i++)
+		if (shown[i] && isfinite(total->values[i]) && fabs(total->values[i]) > largest)
+			largest = fabs(total->values[i]);
+	style = number_format_for(largest, total->exact != NULL);
 	metric.decimals = style.decimals;
 	metric.is_scientific = style.is_scientific;
 
@@ -212,11 +205,8 @@ struct export_metric measure_describe(const struct measure *measure, const struc
 /* Equal bit by bit: NAN equals NAN, and 0 does not equal -0. */
 static bool is_same(const struct metric_column *column, size_t a, size_t b)
 {
-	uint64_t bits[2];
-
-	memcpy(&bits[0], &column->values[a], sizeof(bits[0]));
-	memcpy(&bits[1], &column->values[b], sizeof(bits[1]));
-	return bits[0] == bits[1] && (!column->exact || column->exact[a] == column->exact[b]);
+	return bits_of_double(column->values[a]) == bits_of_double(column->values[b]) &&
+	       (!column->exact || column->exact[a] == column->exact[b]);
 }
 
 /* Replaces the array by a copy of its first bytes: shrinking it would leave a hole in the heap. */

@@ -64,20 +64,17 @@ const struct exporter *exporter_find(const char *name, struct proton_error *err)
 	return NULL;
 }
 
-static bool ends_with(const char *path, const char *suffix)
-{
-	size_t length = strlen(path);
-	size_t end = strlen(suffix);
-
-	return length > end + 1 && path[length - end - 1] == '.' &&
-	       strcasecmp(path + length - end, suffix) == 0;
-}
-
 const struct exporter *exporter_of_path(const char *path, struct proton_error *err)
 {
-	for (size_t i = 0; i < ARRAY_LENGTH(exporters); i++)
-		if (exporters[i].suffix && ends_with(path, exporters[i].suffix))
+	size_t length = strlen(path);
+
+	for (size_t i = 0; i < ARRAY_LENGTH(exporters); i++) {
+		size_t end = exporters[i].suffix ? strlen(exporters[i].suffix) : length;
+
+		if (length > end + 1 && path[length - end - 1] == '.' &&
+		    strcasecmp(path + length - end, exporters[i].suffix) == 0)
 			return &exporters[i];
+	}
 	refuse_format(err, "cannot infer an export format from", path);
 	return NULL;
 }
