@@ -116,12 +116,13 @@ static bool is_msgpack(const char *bytes, size_t length)
 	return (first >= 0x91 && first <= 0x9f) || first == 0xdc || first == 0xdd;
 }
 
-static int refuse_file(const char *name, struct proton_error *err)
+static int refuse_file(const char *name, const char *bytes, size_t length, struct proton_error *err)
 {
-	return err_set(
-		err, PROTON_E_FORMAT,
-		"cannot read %s: it is not a profile (.proton, .hatchet or .hatchet_msgpack)",
-		name);
+	const char *stranger = known_stranger(bytes, length);
+
+	return err_set(err, PROTON_E_FORMAT, "cannot read %s: %s", name,
+		       stranger ? stranger
+				: "it is not a profile (.proton, .hatchet or .hatchet_msgpack)");
 }
 
 /* Frees a profile that takes too much memory for its file. */
@@ -141,11 +142,8 @@ static int check_cost(size_t length, struct profile *profile, struct proton_erro
 static int load_bytes(const char *name, const char *bytes, size_t length, char **keep,
 		      struct profile **out, struct proton_error *err)
 {
-	const char *stranger = known_stranger(bytes, length);
 	int status;
 
-	if (stranger)
-		return err_set(err, PROTON_E_FORMAT, "cannot read %s: %s", name, stranger);
 	if (profile_view_recognize(bytes, length))
 		status = load_profile_file(bytes, length, keep, out, err);
 	else if (is_msgpack(bytes, length))
@@ -153,7 +151,7 @@ static int load_bytes(const char *name, const char *bytes, size_t length, char *
 	else if (first_of_text(bytes, length) == '[')
 		status = profile_load_hatchet(bytes, length, out, err);
 	else
-		return refuse_file(name, err);
+		return refuse_file(name, bytes, length, err);
 	if (status == PROTON_OK)
 		status = check_cost(length, *out, err);
 	if (status != PROTON_OK)
@@ -179,15 +177,12 @@ static uint64_t size_limit(void)
 /* The first bytes decide, before gigabytes of a file that is not a profile are read. */
 static int check_head(const char *name, const char *bytes, size_t length, struct proton_error *err)
 {
-	const char *stranger = known_stranger(bytes, length);
 	char text = first_of_text(bytes, length);
 
-	if (stranger)
-		return err_set(err, PROTON_E_FORMAT, "cannot read %s: %s", name, stranger);
 	if (profile_view_recognize(bytes, length) || is_msgpack(bytes, length) ||
 	    ((text == '[' || !text) && length && !memchr(bytes, '\0', length)))
 		return PROTON_OK;
-	return refuse_file(name, err);
+	return refuse_file(name, bytes, length, err);
 }
 
 #define SNAPSHOTS_MAX 10

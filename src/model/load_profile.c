@@ -14,7 +14,6 @@
 #include "base/array.h"
 #include "model/estimates.h"
 #include "model/load.h"
-#include "model/load_samples.h"
 
 /* Where in the current node a metric or a device was stored. */
 struct last_use {

@@ -3,7 +3,7 @@
  * tree gets at most LINES_MAX nodes, because a small file could otherwise multiply its functions'
  * lines by their contexts.
  */
-#include "model/load_samples.h"
+#include "model/samples.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -13,7 +13,7 @@
 struct merge {
 	struct profile *target;
 	const struct profile *source;
-	/* Of the source, for merge_tree(); its nodes then of the last source. */
+	/* The source's, for merge_tree(); its nodes then are the last source's. */
 	struct merge_maps maps;
 	size_t node_count, node_capacity, place_capacity;
 	uint32_t *frames;      /* by frame of the source: frame of the target, or NONE */

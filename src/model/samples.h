@@ -10,6 +10,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct profile;
+struct profile_trace;
+struct profile_view;
+
 /* Metrics of a source line below a kernel, or of the kernel if its lines are not known. */
 #define SAMPLES_ALL "num_samples"
 #define SAMPLES_STALLED "num_stalled_samples" /* the warp was not selected to issue */
@@ -84,5 +88,15 @@ struct profile_samples {
 };
 
 void samples_free(struct profile_samples *samples);
+
+/*
+ * For the loader: adds the samples of the selected epochs to profile->samples, and as metrics to
+ * the tree. Numbers of a function are exact. Samples of unknown launches are divided between the
+ * nodes where their function ran, in proportion to its time there; the parts are integers that add
+ * up to the whole. `maps`: those of the loader, with all strings of samples; `kernel_nodes`: by row
+ * of a kernel, its node in the profile + 1.
+ */
+void load_samples(struct profile *profile, const struct profile_view *view,
+		  const struct profile_trace *maps, const uint32_t *kernel_nodes);
 
 #endif

@@ -160,7 +160,8 @@ static int view_and_judge(const struct options *options, struct view *view)
 		if (options->query.gate_count)
 			return EXIT_BAD;
 		/* Programs can read a table without rows. */
-		return options->output.exporter ? print_view(view, options, NULL) : EXIT_BAD;
+		return output_is_for_users(&options->output) ? EXIT_BAD
+							     : print_view(view, options, NULL);
 	}
 	if (options->query.list && view->profile->node_count == 1 && view_is_empty(view)) {
 		report_empty(options->query.paths[0], view->profile);

@@ -110,10 +110,9 @@ void sdk_contexts_stop_orphan(void);
 union sdk_external {
 	uint64_t word;
 	struct {
-		uint64_t number : 32; /* the launch in record/thread/record_launch.h; never 0 */
-		uint64_t
-			ordinal : 18; /* of the dispatch in its call, from 1; 0: not of its graph */
-		uint64_t stream : 12; /* sdk_callbacks.c */
+		uint64_t number : 32;  /* the launch in record/thread/record_launch.h; never 0 */
+		uint64_t ordinal : 18; /* number of the dispatch in its call; 0: not of its graph */
+		uint64_t stream : 12;  /* sdk_callbacks.c */
 		uint64_t is_of_memory_call : 1;
 		uint64_t is_ours : 1;
 	};

@@ -61,7 +61,7 @@ struct input {
 	bool is_partial_allowed; /* --allow-partial; with many files, also those without content */
 	bool is_mixed_allowed;   /* --allow-mixed: ranks of several launches of a job are summed */
 	struct input_store *store; /* NULL: files are read */
-	bool keeps_times;          /* tables need the times of all ranks: rank_turn.h */
+	bool keeps_times;          /* tables need the times of all ranks: rank_turn() */
 	size_t left_out;           /* number of such files */
 	uint64_t more_bytes;       /* see profile_load_next() */
 	struct looked *looked;     /* files that were put back */

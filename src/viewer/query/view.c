@@ -16,8 +16,8 @@
 #include "viewer/query/hiding.h"
 #include "viewer/query/select.h"
 #include "viewer/query/walk.h"
+#include "viewer/ranks/rank_columns.h"
 #include "viewer/ranks/rank_numbers.h"
-#include "viewer/ranks/rank_turn.h"
 
 #define CUMULATIVE "cum/%"
 #define DEFAULT_METRICS 3

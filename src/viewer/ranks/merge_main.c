@@ -309,9 +309,7 @@ static int gather_columns(struct processes self, const struct rank_job *job, str
 		send_cells(&columns, 0, 0, NULL);
 	for (int from = 1; status == PROTON_OK && columns && merged && from < self.count; from++)
 		receive_cells(from, &cells);
-	rank_cells_fini(&cells);
-	free(nodes);
-	free(paths);
+	FREE_ALL(cells.rows, nodes, paths);
 	return status;
 }
 

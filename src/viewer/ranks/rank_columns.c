@@ -292,12 +292,6 @@ void rank_cells_put(void *cells, size_t first, size_t ranks, const uint64_t *tim
 	}
 }
 
-void rank_cells_fini(struct rank_cells *cells)
-{
-	free(cells->rows);
-	*cells = (struct rank_cells){0};
-}
-
 int rank_times_columns(const struct rank_times *times, struct profile *merged,
 		       const struct rank_path *paths, const uint32_t *nodes, size_t count,
 		       struct proton_error *err)
@@ -308,7 +302,7 @@ int rank_times_columns(const struct rank_times *times, struct profile *merged,
 	rank_cells_init(&cells, merged, nodes, count);
 	if (count)
 		status = rank_times_read(times, paths, count, rank_cells_put, &cells, err);
-	rank_cells_fini(&cells);
+	free(cells.rows);
 	return status;
 }
 

@@ -55,7 +55,7 @@ int rank_times_read(const struct rank_times *times, const struct rank_path *path
 /* Filling the columns of a merged job. */
 struct rank_cells {
 	struct profile *merged;
-	uint32_t *rows; /* by number of a rank: its row + 1 */
+	uint32_t *rows; /* by number of a rank: its row + 1; malloc'd */
 	size_t count;
 };
 
@@ -64,7 +64,6 @@ void rank_cells_init(struct rank_cells *cells, struct profile *merged, const uin
 		     size_t count);
 /* A rank_times_use: puts the times into the columns. */
 void rank_cells_put(void *cells, size_t first, size_t ranks, const uint64_t *times);
-void rank_cells_fini(struct rank_cells *cells);
 
 /*
  * Makes columns of a merged job from the times of these paths, if this process has merged all
@@ -79,5 +78,24 @@ int rank_times_columns(const struct rank_times *times, struct profile *merged,
  * if nearly all ranks are missing, the largest first, malloc'd.
  */
 uint32_t *rank_nodes_worth(const struct profile *profile, size_t count, size_t *count_out);
+
+/*
+ * The ranks of a job in a tree or table that was made from its tree: per row the slowest rank and
+ * the spread of kernel time. The extremes of a sum do not follow from the extremes of its parts, so
+ * the times of all ranks are added up. Merging a job keeps them; a merged file has its columns.
+ */
+/* Keeps the times of a job that has just been merged with its profile. Takes `times`. */
+void rank_turn_keep(struct profile *merged, struct rank_times *times);
+/* Sets what is known of the ranks aside, before the tree of the job is changed. */
+void rank_turn_begin(struct profile *job);
+/*
+ * After rank_turn_begin(): gives `turned` the spreads of its nodes. `places`: by node of `job`, as
+ * of profile_regroup(). False: some are not known, because the merged file has no times of each
+ * rank.
+ */
+bool rank_turn(struct profile *turned, const struct profile *job, const uint32_t *places);
+/* rank_times_columns() of a job that has just been merged. */
+int rank_turn_columns(struct profile *job, const struct rank_path *paths, const uint32_t *nodes,
+		      size_t count, struct proton_error *err);
 
 #endif

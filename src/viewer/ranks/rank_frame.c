@@ -17,7 +17,6 @@
 #include "viewer/ranks/rank_merge.h"
 #include "viewer/ranks/rank_numbers.h"
 #include "viewer/ranks/rank_report.h"
-#include "viewer/ranks/rank_turn.h"
 
 #define FRAMES_MAX 4u /* frames that are shown if several match */
 #define BINS_MAX 16u

@@ -16,8 +16,6 @@
 #include "viewer/print/xalloc.h"
 #include "viewer/query/input.h"
 #include "viewer/ranks/rank_merge.h"
-#include "viewer/ranks/rank_mix.h"
-#include "viewer/ranks/rank_names.h"
 #include "viewer/ranks/rank_report.h"
 
 /* ------------------------------------------------------------------ which files are a job */

@@ -14,9 +14,6 @@
 #include "viewer/print/progress.h"
 #include "viewer/print/xalloc.h"
 #include "viewer/query/input.h"
-#include "viewer/ranks/rank_mix.h"
-#include "viewer/ranks/rank_names.h"
-#include "viewer/ranks/rank_turn.h"
 
 /* ------------------------------------------------------------------ files */
 

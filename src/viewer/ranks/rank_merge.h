@@ -26,14 +26,14 @@ struct rank_job {
 	size_t rank_count;
 	size_t max_nodes;
 	size_t columns;   /* nodes with a column per rank */
-	bool keeps_times; /* for rank_turn.h; without it and columns no times are kept */
+	bool keeps_times; /* for rank_turn(); without it and columns no times are kept */
 	const regex_t
 		*names; /* parts of names that differ from rank to rank; NULL: only the rules */
 	struct rank_times times; /* for the ranks of this process */
 	uint64_t bytes;          /* read: of files, and of parts from other processes */
 	uint64_t more_bytes;     /* see profile_load_next() */
 	bool is_quiet;           /* no progress line */
-	bool is_mixed_allowed;   /* ranks of several launches are summed (rank_mix.h) */
+	bool is_mixed_allowed;   /* ranks of several launches are summed */
 };
 
 /* A part of the tree: `index` of its level, as a profile or as a packed file. */
@@ -60,6 +60,32 @@ size_t rank_job_chunks(const struct rank_job *job);
  */
 struct profile *rank_job_load(struct rank_job *job, size_t number, struct profile *roster,
 			      uint32_t *rank_out);
+
+/*
+ * Replaces in the names of all frames: addresses ("0x7f12ab" by "0x*"), the rank after the word
+ * "rank" ("rank 3" by "rank *"), and the process id as a separate word ("*"). Then "*" replaces
+ * what `pattern` matches, if it is not NULL (pattern_compile_spans()).
+ */
+void rank_names_unify(struct profile *profile, uint32_t rank, const regex_t *pattern);
+/* The rank in the name of a file that the recorder gave; RANK_NONE: the name is another one. */
+uint32_t rank_of_name(const char *path);
+/* The number after "rank" anywhere in the name of a file; RANK_NONE: none. */
+uint32_t rank_in_name(const char *path);
+
+/*
+ * Mixtures: ranks that are not of one launch of one job. Their sum would be the work of no job, so
+ * merging refuses them, or marks the result.
+ */
+/* Why a file is not the profile of the rank in its name, malloc'd; NULL: it is. */
+char *rank_mix_of_file(const struct profile *profile, const char *path);
+/* How two files of one rank differ, malloc'd; NULL: they are of one launch. */
+char *rank_mix_of_two(const struct profile *first, const char *first_path,
+		      const struct profile *second, const char *second_path);
+/*
+ * Prints how the ranks of a merged job differ. E_FORMAT if they do and the job does not allow it;
+ * else they are marked.
+ */
+int rank_mix_check(const struct rank_job *job, struct profile *merged, struct proton_error *err);
 
 /* Merges chunks `first` to `end` and adds them to the parts, in ascending order. */
 int rank_merge_chunks(struct rank_job *job, size_t first, size_t end, struct rank_parts *parts,

@@ -1,5 +1,5 @@
 /* Mixtures: finding ranks of several launches, and marking their sum. */
-#include "viewer/ranks/rank_mix.h"
+#include "viewer/ranks/rank_merge.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,8 +11,6 @@
 #include "format/rank.h"
 #include "model/ranks.h"
 #include "viewer/print/xalloc.h"
-#include "viewer/ranks/rank_merge.h"
-#include "viewer/ranks/rank_names.h"
 
 #define VALUES_NAMED 3u /* values in a message */
 #define LINES_MAX 5u    /* messages of a kind */

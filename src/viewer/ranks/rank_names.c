@@ -1,5 +1,5 @@
 /* Names that differ from rank to rank: addresses, ranks and process ids in them. */
-#include "viewer/ranks/rank_names.h"
+#include "viewer/ranks/rank_merge.h"
 
 #include <ctype.h>
 #include <stdlib.h>

@@ -11,8 +11,7 @@
 #include "viewer/print/printable_text.h"
 #include "viewer/print/xalloc.h"
 #include "viewer/ranks/rank_job_input.h"
-#include "viewer/ranks/rank_mix.h"
-#include "viewer/ranks/rank_names.h"
+#include "viewer/ranks/rank_merge.h"
 #include "viewer/ranks/rank_report.h"
 
 /* ------------------------------------------------------------------ files */
@@ -56,12 +55,10 @@ static int check_launch(const struct input *input, struct proton_error *err)
 
 	for (size_t i = 0; i < input->count && input->count > 1 && status == PROTON_OK; i++) {
 		struct profile *profile = input_load_quietly(input->paths[i]);
-		char *mixed = NULL;
+		char *mixed = first && profile ? rank_mix_of_two(first, input->paths[0], profile,
+								 input->paths[i])
+					       : NULL;
 
-		if (!profile)
-			continue;
-		if (first)
-			mixed = rank_mix_of_two(first, input->paths[0], profile, input->paths[i]);
 		if (mixed)
 			status = err_set(err, PROTON_E_INVALID,
 					 "--rank: the files are not of one launch: %s; name those "

@@ -89,7 +89,7 @@ bool rank_report_state(const struct profile *profile)
 
 	if (!ranks)
 		return true;
-	/* Duplicates are accepted already (rank_mix.h). */
+	/* Duplicates are accepted already (rank_mix.c). */
 	for (uint32_t state = RANK_KILLED; state <= RANK_MISSING; state++)
 		bad += report_of_state(ranks, state);
 	report_reasons(profile);
@@ -170,30 +170,15 @@ static void write_tables(const struct rank_report *view, struct report *report)
 
 /* ------------------------------------------------------------------ ranks */
 
-static size_t count_hosts(const struct profile_ranks *ranks)
-{
-	uint32_t known;
-	uint32_t *numbers = rank_hosts(ranks, &known);
-	bool *has_profile = xcalloc(known, sizeof(*has_profile));
-	size_t count = 0;
-
-	for (size_t i = 0; i < ranks->count; i++) {
-		if (ranks->rows[i].state == RANK_MISSING || has_profile[numbers[i]])
-			continue;
-		has_profile[numbers[i]] = true;
-		count++;
-	}
-	free(has_profile);
-	free(numbers);
-	return count;
-}
-
 /* "8 ranks on 2 hosts: 7 finished, 1 killed; 1 with losses"; returns the mean time of the ranks. */
 static double print_summary(const struct profile_ranks *ranks, struct out *out)
 {
 	size_t by_state[RANK_DUPLICATE + 1] = {0};
-	size_t hosts = count_hosts(ranks);
+	uint32_t known;
+	uint32_t *host_of = rank_hosts(ranks, &known);
+	bool *has_profile = xcalloc(known, sizeof(*has_profile)); /* by host */
 	struct rank_row time = {0};
+	size_t hosts = 0;
 	size_t lossy = 0;
 	const char *between = ": ";
 
@@ -205,7 +190,10 @@ static double print_summary(const struct profile_ranks *ranks, struct out *out)
 		if (row->state == RANK_FINISHED)
 			rank_row_add(&time, row->rank, (double)row->time_ns);
 		lossy += row->lost > 0;
+		hosts += row->state != RANK_MISSING && !has_profile[host_of[i]];
+		has_profile[host_of[i]] |= row->state != RANK_MISSING;
 	}
+	FREE_ALL(host_of, has_profile);
 	out_printf(out, "%zu rank%s on %zu host%s", ranks->count, ranks->count == 1 ? "" : "s",
 		   hosts, hosts == 1 ? "" : "s");
 	for (uint32_t state = RANK_FINISHED; state <= RANK_DUPLICATE; state++) {

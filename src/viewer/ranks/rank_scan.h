@@ -17,7 +17,7 @@ struct rank_scan_step {
 	const struct profile *sum;
 	const struct merge_maps *maps; /* from `source` to `sum` */
 	uint32_t rank;
-	/* Of `source`, without the nodes that filter_prune() drops. */
+	/* The numbers of `source`, without the nodes that filter_prune() drops. */
 	struct metrics *metrics;
 };
 

@@ -16,7 +16,7 @@
 #include "viewer/export/save.h"
 #include "viewer/print/xalloc.h"
 #include "viewer/ranks/rank_job_input.h"
-#include "viewer/ranks/rank_names.h"
+#include "viewer/ranks/rank_merge.h"
 #include "viewer/ranks/rank_views.h"
 
 #define COLLECTIVES_MIN 3u /* fewer do not show an error */

@@ -1,5 +1,5 @@
 /* The ranks of a job in a table that was made from its tree. */
-#include "viewer/ranks/rank_turn.h"
+#include "viewer/ranks/rank_columns.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -8,7 +8,6 @@
 #include "base/array.h"
 #include "viewer/query/pattern.h"
 #include "viewer/ranks/rank_merge.h"
-#include "viewer/ranks/rank_names.h"
 #include "viewer/ranks/rank_report.h"
 
 #define RANKS 150u /* more than two chunks */
