@@ -1,6 +1,5 @@
 /* For benchmarks: a quiet session of libproton; failures end the program. */
-#ifndef BENCH_SESSION_H
-#define BENCH_SESSION_H
+#pragma once
 
 #include <stdint.h>
 
@@ -17,5 +16,3 @@ double bench_session_megabytes(const char *directory, const char *name, const ch
 /* Goes into scopes, for real work is in some, and out of them. */
 void bench_layers_enter(uint64_t tokens[BENCH_LAYERS]);
 void bench_layers_exit(const uint64_t tokens[BENCH_LAYERS]);
-
-#endif

@@ -1,6 +1,5 @@
 /* For benchmarks: the CUDA driver's functions, opened at run time, and an empty kernel. */
-#ifndef BENCH_CUDA_DRIVER_H
-#define BENCH_CUDA_DRIVER_H
+#pragma once
 
 struct cuda_driver {
 	int (*init)(unsigned flags);
@@ -30,5 +29,3 @@ void cuda_open(void);
 void cuda_launch_empty(void *stream);
 /* Launches it `launches` times; microseconds per launch on this thread. */
 double cuda_launch_loop_us(long launches);
-
-#endif

@@ -2,8 +2,7 @@
  * The floor: the minimum overhead of any profiler with correlated kernel records. Bare CUPTI with
  * kernel records on, one store in the launch callback, and records that are only counted.
  */
-#ifndef BENCH_CUPTI_FLOOR_H
-#define BENCH_CUPTI_FLOOR_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -28,5 +27,3 @@ void floor_sample(unsigned period, unsigned sleep_ms, int interval_ms);
 void floor_sample_stop(void);
 /* Since the last call: samples, those of no user code, ns in reads, times a buffer was full. */
 void floor_sampled(unsigned long taken[4]);
-
-#endif

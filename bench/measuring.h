@@ -1,6 +1,5 @@
 /* Common parts of the C benchmarks: command line, figures, errors. */
-#ifndef BENCH_MEASURING_H
-#define BENCH_MEASURING_H
+#pragma once
 
 #define ROUNDS_MAX 101
 
@@ -12,5 +11,3 @@ int rounds_of(const char *text, int usual);
 void print_result(const char *name, const char *unit, double value);
 /* The same of the median; sorts the values. */
 void print_median(const char *name, const char *unit, double *values, int count);
-
-#endif

@@ -15,8 +15,7 @@
  * atomic or the critical section of its object; name caches have slots that a thread takes
  * temporarily.
  */
-#ifndef EXT_EXT_H
-#define EXT_EXT_H
+#pragma once
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -289,5 +288,3 @@ int ext_launch_traverse(struct ext_state *state, visitproc visit, void *arg);
 void ext_launch_clear(struct ext_state *state);
 /* The module is destroyed: stops calls from libproton. */
 void ext_context_fini(void);
-
-#endif

@@ -1,6 +1,5 @@
 /* Files that Inductor generates for torch.compile, and the kernels that they call. */
-#ifndef EXT_GENERATED_H
-#define EXT_GENERATED_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -23,5 +22,3 @@ bool generated_read(const char *file, uint32_t line, struct generated *out);
 
 /* The context of these modules below `context`. */
 uint32_t generated_modules_below(const struct generated *generated, uint32_t context);
-
-#endif

@@ -3,8 +3,7 @@
  *
  * "With the GIL" means an attached thread in a free-threaded build.
  */
-#ifndef EXT_PYTHON_FRAMES_H
-#define EXT_PYTHON_FRAMES_H
+#pragma once
 
 #include "ext.h"
 
@@ -96,5 +95,3 @@ static inline uint32_t scope_visit_frame(const struct frame_visit *visit)
 {
 	return visit->code == scope_visit_code ? (uint32_t)visit->place : 0;
 }
-
-#endif

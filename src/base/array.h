@@ -1,6 +1,5 @@
 /* Growable arrays for the `pointer, count, capacity` triples used throughout. */
-#ifndef BASE_ARRAY_H
-#define BASE_ARRAY_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -66,5 +65,3 @@ static inline void array_sort(void *array, size_t count, size_t element_bytes,
 		}                                                                                  \
 		array_low;                                                                         \
 	})
-
-#endif

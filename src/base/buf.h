@@ -3,8 +3,7 @@
  * The first error is kept: after it, appends do nothing and out_finish() reports it, so writers
  * need no check per call.
  */
-#ifndef BASE_BUF_H
-#define BASE_BUF_H
+#pragma once
 
 #include <errno.h>
 #include <stdbool.h>
@@ -152,5 +151,3 @@ static inline double double_of_bits(uint64_t bits)
 	memcpy(&value, &bits, sizeof(value));
 	return value;
 }
-
-#endif

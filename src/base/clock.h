@@ -1,6 +1,5 @@
 /* Clocks in nanoseconds: monotonic for durations, real time for timestamps that are displayed. */
-#ifndef BASE_CLOCK_H
-#define BASE_CLOCK_H
+#pragma once
 
 #include <stdint.h>
 #include <time.h>
@@ -28,5 +27,3 @@ static inline uint64_t clock_thread_ns(void)
 {
 	return clock_read_ns(CLOCK_THREAD_CPUTIME_ID);
 }
-
-#endif

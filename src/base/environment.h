@@ -1,6 +1,5 @@
 /* Environment variables: the only place that reads one by its name, and that adds one. */
-#ifndef BASE_ENVIRONMENT_H
-#define BASE_ENVIRONMENT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -39,5 +38,3 @@ bool runtime_directory_path(unsigned index, char *path, size_t capacity);
 
 /* Opens such a directory; `create` makes it. E_PERMISSION: not the user's alone. E_IO. */
 int runtime_directory_open(const char *path, bool create, int *fd_out, struct proton_error *err);
-
-#endif

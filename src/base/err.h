@@ -1,6 +1,5 @@
 /* Error messages: a function that fails fills one `struct proton_error` and returns its status. */
-#ifndef BASE_ERR_H
-#define BASE_ERR_H
+#pragma once
 
 #include <libproton/status.h>
 
@@ -27,5 +26,3 @@ static inline int err_nomem(struct proton_error *err)
 {
 	return err_set(err, PROTON_E_NOMEM, "out of memory");
 }
-
-#endif

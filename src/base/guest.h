@@ -1,6 +1,5 @@
 /* Being a guest in a program that is not Proton's own: its threads, descriptors and signals. */
-#ifndef BASE_GUEST_H
-#define BASE_GUEST_H
+#pragma once
 
 #include <pthread.h>
 #include <signal.h>
@@ -55,5 +54,3 @@ void size_signal_release(const struct size_signal *held);
 
 /* write() with the signal blocked. */
 ssize_t size_signal_write(int fd, const void *bytes, size_t length);
-
-#endif

@@ -3,8 +3,7 @@
  * once per process: no file can be crafted to put all its names or numbers into one slot. Such a
  * hash is never stored, and no result depends on the order of slots.
  */
-#ifndef BASE_HASH_H
-#define BASE_HASH_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -135,5 +134,3 @@ static inline uint32_t hash_table_find(const struct hash_table *table, uint64_t 
 {
 	return hash_table_next(table, hash, &(uint64_t){hash});
 }
-
-#endif

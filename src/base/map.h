@@ -7,8 +7,7 @@
  * the writers' lock. A miss is authoritative only for a caller that holds that lock. If keys are
  * removed, a hit without the lock may return the value of another key; the caller has to compare.
  */
-#ifndef BASE_MAP_H
-#define BASE_MAP_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -55,5 +54,3 @@ static inline uint32_t map_find(struct map *map, uint64_t key)
 bool map_insert(struct map *map, uint64_t key, uint32_t value);
 /* Removes a key, if present. A probe under way may still find it. */
 void map_remove(struct map *map, uint64_t key);
-
-#endif

@@ -1,6 +1,5 @@
 /* Messages for the user: lines on standard error that begin with the name of the command. */
-#ifndef BASE_MESSAGE_H
-#define BASE_MESSAGE_H
+#pragma once
 
 #include <stdatomic.h>
 
@@ -31,5 +30,3 @@ void message_set_sink(message_sink_fn *sink, void *context);
 
 /* A copy of standard error, for messages after the program may have closed it. */
 void message_set_fd(int fd);
-
-#endif

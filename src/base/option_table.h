@@ -1,6 +1,5 @@
 /* Command-line options as tables: arguments are parsed by the rows, and --help is made of them. */
-#ifndef BASE_OPTION_TABLE_H
-#define BASE_OPTION_TABLE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -70,5 +69,3 @@ void options_print(const struct option_table *tables, size_t table_count);
 /* Parses the value of --NAME, a whole number of at least 1. */
 enum options_result options_parse_count(size_t *count, const char *name, const char *value,
 					struct proton_error *err);
-
-#endif

@@ -4,8 +4,7 @@
  * file, and bidirectional characters make a name look like another. All of these become \xNN, byte
  * by byte.
  */
-#ifndef BASE_PRINTABLE_H
-#define BASE_PRINTABLE_H
+#pragma once
 
 #include <ctype.h>
 #include <stdbool.h>
@@ -114,5 +113,3 @@ static inline void shell_quote(char *to, size_t space, const char *word)
 		to[used++] = '\'';
 	to[used] = '\0';
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* Address ranges, backed by memory when touched: content never moves, readers need no lock. */
-#ifndef BASE_REGION_H
-#define BASE_REGION_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -46,5 +45,3 @@ static inline bool region_reaches(struct region *region, size_t bytes)
 /* Data of different threads must not share a cache line. */
 
 #define CACHE_LINE_BYTES 64
-
-#endif

@@ -3,8 +3,7 @@
  * success. The temporary file is new, has an unpredictable name and is locked while its writer
  * lives, so a leftover of a crash is recognized and removed.
  */
-#ifndef BASE_REPLACE_H
-#define BASE_REPLACE_H
+#pragma once
 
 #include <stdbool.h>
 #include <sys/stat.h>
@@ -34,5 +33,3 @@ int file_replace_target(const char *path, char **target_out, bool *exists_out, s
 
 /* Removes temporary files of crashed writers of `path`, or of names with it and a dot before. */
 void file_replace_clean(const char *path);
-
-#endif

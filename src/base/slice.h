@@ -1,6 +1,5 @@
 /* Text slices: a pointer and a length into text owned by the caller. */
-#ifndef BASE_SLICE_H
-#define BASE_SLICE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -69,5 +68,3 @@ bool slice_ends(struct slice slice, const char *text);
 const char *slice_find(struct slice slice, const char *text);
 /* The last occurrence of `text`; NULL. */
 const char *slice_find_last(struct slice slice, const char *text);
-
-#endif

@@ -6,8 +6,7 @@
  * Not thread-safe: callers lock writers. string_text() of a known id needs no lock, because the
  * pool never moves.
  */
-#ifndef BASE_STRINGS_H
-#define BASE_STRINGS_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -64,5 +63,3 @@ static inline void string_write(void *entry, size_t bytes, const char *text, siz
 
 /* The edits (insert, delete, replace, transpose) between two names, at most `limit` + 1. */
 size_t edit_distance(const char *a, const char *b, size_t limit);
-
-#endif

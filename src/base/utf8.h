@@ -1,6 +1,5 @@
 /* UTF-8: validation, decoding, encoding, and replacement of invalid bytes. */
-#ifndef BASE_UTF8_H
-#define BASE_UTF8_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -103,5 +102,3 @@ static inline size_t utf8_repair(const char *text, size_t length, char *to)
 	}
 	return used;
 }
-
-#endif

@@ -9,8 +9,7 @@
  * GPUs, ROCP_TOOL_LIBRARIES or HSA_TOOLS_LIB does the same for processes that use HIP
  * (handover.c).
  */
-#ifndef CLI_HANDOVER_H
-#define CLI_HANDOVER_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -82,5 +81,3 @@ bool handover_put_in_front(const char *variable, const char *saved, const char *
 /* Tools of ROCm, next to libproton_inject.so. */
 #define HANDOVER_AMD_TOOL "libproton_rocprofiler.so"
 #define HANDOVER_AMD_HSA_TOOL "libproton_hsa.so"
-
-#endif

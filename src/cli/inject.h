@@ -1,6 +1,5 @@
 /* Internal interface of libproton_inject.so, and its entry point for the NVIDIA driver. */
-#ifndef CLI_INJECT_H
-#define CLI_INJECT_H
+#pragma once
 
 #include <signal.h>
 #include <stdbool.h>
@@ -148,5 +147,3 @@ bool inject_is_first(const char *preload);
 void inject_exec_keep(void);
 /* The next program in this process records as the child of one that has exited. */
 void inject_exec_detach(void);
-
-#endif

@@ -1,6 +1,5 @@
 /* Selection of the Python interpreter for the target. */
-#ifndef CLI_INTERPRETER_H
-#define CLI_INTERPRETER_H
+#pragma once
 
 #include <limits.h>
 #include <stdbool.h>
@@ -20,5 +19,3 @@ struct interpreter {
 bool interpreter_find(const char *module, struct interpreter *found);
 /* The interpreter of the user's command, a path or a name on $PATH. */
 bool interpreter_use(const char *name, struct interpreter *found);
-
-#endif

@@ -1,6 +1,5 @@
 /* Command-line options of proton. */
-#ifndef CLI_PROTON_OPTIONS_H
-#define CLI_PROTON_OPTIONS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -79,5 +78,3 @@ void which_note_others(void);
 
 /* "proton-viewer", or the unique name if the plain one is Triton's. */
 const char *which_viewer(void);
-
-#endif

@@ -1,6 +1,5 @@
 /* Program search as execvp() does it, without allocation: also between fork and exec. */
-#ifndef CLI_SEARCH_H
-#define CLI_SEARCH_H
+#pragma once
 
 #include <limits.h>
 #include <stdbool.h>
@@ -38,5 +37,3 @@ enum program_kind {
 
 /* Follows `#!` to the interpreter; `file` receives the path of the last file inspected. */
 enum program_kind program_kind(const char *path, char file[PATH_MAX]);
-
-#endif

@@ -1,6 +1,5 @@
 /* Starting the recorder from a library that ROCm has loaded into a process; for its one file. */
-#ifndef CLI_TOOL_SESSION_H
-#define CLI_TOOL_SESSION_H
+#pragma once
 
 #include <dlfcn.h>
 #include <limits.h>
@@ -40,5 +39,3 @@ static void start_session(void)
 	memcpy(&inject, &symbol, sizeof(inject)); /* a pointer to code */
 	inject();
 }
-
-#endif

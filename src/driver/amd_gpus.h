@@ -1,6 +1,5 @@
 /* AMD GPUs of the machine, as the kernel driver lists them, and their HIP ordinals. */
-#ifndef DRIVER_AMD_GPUS_H
-#define DRIVER_AMD_GPUS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -41,5 +40,3 @@ const char *amd_gpus_problem(void);
  */
 void amd_gpus_map_visible(const uint64_t *unique_ids, size_t count, int hip_count,
 			  int *ordinals_out);
-
-#endif

@@ -3,8 +3,7 @@
  * runtimes in one process crash it, and a tool that uses the second one sees none of the work. So
  * the copy that the process has, or will have, comes first (amd_library.c has the order).
  */
-#ifndef DRIVER_AMD_LIBRARY_H
-#define DRIVER_AMD_LIBRARY_H
+#pragma once
 
 #include <limits.h>
 #include <stdbool.h>
@@ -33,5 +32,3 @@ void *amd_library_open(enum amd_library library, struct proton_error *err);
 bool amd_library_find_file(enum amd_library library, const char *near, char path[static PATH_MAX]);
 /* The file that was opened; NULL if none was. */
 const char *amd_library_path(enum amd_library library);
-
-#endif

@@ -4,8 +4,7 @@
  * instrumented kernel determines which, because a process may have both libraries. Does not need
  * vendor headers or libraries to build.
  */
-#ifndef DRIVER_DRIVER_H
-#define DRIVER_DRIVER_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -119,5 +118,3 @@ uint32_t gpu_device_of_hip(uint32_t ordinal);
 uint32_t gpu_device_here(void);
 /* Rate of the global timer in unit headers, on the current context's GPU. */
 uint64_t gpu_device_timer_khz(void);
-
-#endif

@@ -3,8 +3,7 @@
  * down, by NVML (libnvidia-ml.so.1), if it is there. Launches do not pay: a thread of the recorder
  * samples.
  */
-#ifndef DRIVER_GPU_STATE_H
-#define DRIVER_GPU_STATE_H
+#pragma once
 
 #include "record/backend.h"
 
@@ -34,5 +33,3 @@ void gpu_state_sample(void);
 void gpu_state_describe(backend_add_fn add, void *user);
 /* In the child of a fork: NVML is not used there if the parent has. */
 void gpu_state_forked(void);
-
-#endif

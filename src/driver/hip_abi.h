@@ -3,8 +3,7 @@
  * tests/python/test_hip_abi.py compares the two. Does not need vendor headers or libraries to
  * build.
  */
-#ifndef DRIVER_HIP_ABI_H
-#define DRIVER_HIP_ABI_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -83,5 +82,3 @@ typedef void (*hip_host_fn)(void *user);
 	X(hipStreamGetCaptureInfo, (void *stream, int *status, unsigned long long *number))        \
 	X(hipLaunchHostFunc, (void *stream, hip_host_fn function, void *user))                     \
 	X(hipPointerGetAttribute, (void *value, int attribute, void *address))
-
-#endif

@@ -13,8 +13,7 @@
  * - A failed call leaves its error for the next hipGetLastError(), which PyTorch calls after its
  *   launches. So errors are cleared here.
  */
-#ifndef DRIVER_HIP_DRIVER_H
-#define DRIVER_HIP_DRIVER_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -34,5 +33,3 @@ void hip_driver_arch(int device, char *arch, size_t capacity);
 uint64_t hip_driver_timer_khz(int device);
 /* After fork(), in the child. */
 void hip_driver_forget(void);
-
-#endif

@@ -1,6 +1,5 @@
 /* Functions of the libamdhip64 that the process has, bound once. */
-#ifndef DRIVER_HIP_FUNCTIONS_H
-#define DRIVER_HIP_FUNCTIONS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -45,5 +44,3 @@ int hip_streams_call(uint64_t stream, void (*function)(void *user), void *user);
 
 /* If `stream` is a default one, the device of the memory at `address`; else, or unknown: -1. */
 int hip_streams_device(uint64_t stream, uint64_t address);
-
-#endif

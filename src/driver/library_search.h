@@ -1,6 +1,5 @@
 /* Search for a vendor's shared library in places, and what was searched, for the error message. */
-#ifndef DRIVER_LIBRARY_SEARCH_H
-#define DRIVER_LIBRARY_SEARCH_H
+#pragma once
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -57,5 +56,3 @@ void functions_bind(void *library, const struct function *functions, size_t coun
 /* The name of the first function that a user needs and the table lacks; NULL if it has all. */
 const char *functions_missing(const struct function *functions, size_t count, const void *table,
 			      unsigned users);
-
-#endif

@@ -3,8 +3,7 @@
  * path of each frame of a long chain, or a number per frame and metric. An output that is too large
  * is rejected with an error, before it is written if possible.
  */
-#ifndef EXPORT_BOUNDS_H
-#define EXPORT_BOUNDS_H
+#pragma once
 
 #include "base/err.h"
 #include "model/profile.h"
@@ -28,5 +27,3 @@ uint64_t bounds_memory_left(const struct profile *profile);
 
 /* The longest path: at 2 bytes per level, a stack of two million frames. */
 #define BOUNDS_PATH_BYTES (4u << 20)
-
-#endif

@@ -2,8 +2,7 @@
  * Texts of Chrome traces: frames, metric values of events as strings like upstream's and as
  * numbers, and the scopes of instrumented kernels.
  */
-#ifndef EXPORT_CHROME_TEXT_H
-#define EXPORT_CHROME_TEXT_H
+#pragma once
 
 #include "base/buf.h"
 #include "export/timeline.h"
@@ -101,5 +100,3 @@ void chrome_intra_fini(struct chrome_intra *intra);
 /* A sink of timeline_walk() for TRACK_UNIT tracks. */
 void chrome_intra_track(struct chrome_intra *intra, const struct timeline_track *track);
 void chrome_intra_slice(struct chrome_intra *intra, const struct timeline_slice *slice);
-
-#endif

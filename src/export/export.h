@@ -2,8 +2,7 @@
  * Output formats for whole profiles, one file per format, and the table of those that the recorder
  * writes. An exporter converts a profile to bytes.
  */
-#ifndef EXPORT_EXPORT_H
-#define EXPORT_EXPORT_H
+#pragma once
 
 #include "base/buf.h"
 #include "model/profile.h"
@@ -56,5 +55,3 @@ int export_chrome_trace(const struct profile *profile, struct out *out, struct p
 int export_chrome_gzip(const struct profile *profile, struct out *out, struct proton_error *err);
 int export_perfetto(const struct profile *profile, struct out *out, struct proton_error *err);
 int export_msgpack(const struct profile *profile, struct out *out, struct proton_error *err);
-
-#endif

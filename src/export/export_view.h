@@ -5,8 +5,7 @@
  * A view has the values that the viewer prints; exporters compute no sums. Hidden nodes still count
  * in their parents, as on the screen.
  */
-#ifndef EXPORT_EXPORT_VIEW_H
-#define EXPORT_EXPORT_VIEW_H
+#pragma once
 
 #include "base/buf.h"
 #include "model/profile.h"
@@ -188,5 +187,3 @@ bool *export_used_devices(const struct export_view *view, size_t *count, struct 
  * without a value are written too.
  */
 int export_check_paths(const struct export_view *view, bool is_table, struct proton_error *err);
-
-#endif

@@ -5,8 +5,7 @@
  * on its track, its duration, and the index of its context. A context is the index of a name, and
  * the place of a frame among the frames of the page, or of the nearest one above it.
  */
-#ifndef EXPORT_HTML_TIMELINE_H
-#define EXPORT_HTML_TIMELINE_H
+#pragma once
 
 #include "export/export.h"
 #include "export/html_tree.h"
@@ -48,5 +47,3 @@ void html_timeline_add(struct html_timeline *line, const struct profile *profile
 		       const struct trace_part *part);
 /* Ends the object, and releases everything. */
 void html_timeline_end(struct html_timeline *line);
-
-#endif

@@ -9,8 +9,7 @@
  *
  * html/tree.js reads it.
  */
-#ifndef EXPORT_HTML_TREE_H
-#define EXPORT_HTML_TREE_H
+#pragma once
 
 #include "export/export_view.h"
 #include "format/gzip_write.h"
@@ -46,5 +45,3 @@ bool html_tree_init(struct html_tree *tree, const struct export_view *view);
 /* Writes the keys "metrics", which describes the columns, and "tree", in base64. */
 void html_tree_write(struct html_tree *tree, struct json_writer *json);
 void html_tree_fini(struct html_tree *tree);
-
-#endif

@@ -5,8 +5,7 @@
  * track_descriptor.proto, process_descriptor.proto, thread_descriptor.proto,
  * counter_descriptor.proto and debug_annotation.proto.
  */
-#ifndef EXPORT_PERFETTO_FIELDS_H
-#define EXPORT_PERFETTO_FIELDS_H
+#pragma once
 
 enum {
 	TRACE_PACKET = 1,
@@ -76,5 +75,3 @@ enum {
 	ANNOTATION_ARRAY = 12,
 	ANNOTATION_STRING_ID = 17,
 };
-
-#endif

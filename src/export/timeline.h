@@ -9,8 +9,7 @@
  * Memory use is 4 bytes per event, for the order of each track's events, and with backward kernels
  * of PyTorch 24 bytes for each of them and of their scopes.
  */
-#ifndef EXPORT_TIMELINE_H
-#define EXPORT_TIMELINE_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -131,5 +130,3 @@ const uint64_t *timeline_vector(const struct timeline *timeline, const struct ro
 uint32_t timeline_device(const struct timeline *timeline, uint32_t lane);
 /* The category of an event: "kernel". */
 extern const char *const timeline_categories[EVENT_SECTION + 1];
-
-#endif

@@ -2,8 +2,7 @@
  * Content of hatchet files, independent of the syntax: JSON and MessagePack share it and therefore
  * cannot differ. docs/design/hatchet-output.md has the rules.
  */
-#ifndef EXPORT_TREE_PLAN_H
-#define EXPORT_TREE_PLAN_H
+#pragma once
 
 #include "base/buf.h"
 #include "model/profile.h"
@@ -108,5 +107,3 @@ void plan_texts_fini(struct plan_texts *texts);
 
 /* The encoded name; NULL if memory ran out. Valid until the next call. */
 const char *plan_text(struct plan_texts *texts, uint32_t frame, size_t *length);
-
-#endif

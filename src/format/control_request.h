@@ -3,8 +3,7 @@
  * protocol, the command, and options as "key=value". Replies begin with CONTROL_OK or
  * CONTROL_FAILED, and end with lines of text.
  */
-#ifndef FORMAT_CONTROL_REQUEST_H
-#define FORMAT_CONTROL_REQUEST_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -54,5 +53,3 @@ int control_request_read(const char *bytes, size_t length, struct control_reques
 			 struct proton_error *err);
 /* The length of the message; 0: it is longer than `capacity`. */
 size_t control_request_write(const struct control_request *request, char *bytes, size_t capacity);
-
-#endif

@@ -3,8 +3,7 @@
  * (it begins with = + - @, a tab or a line end) gets a leading apostrophe. A text that begins with
  * an apostrophe gets one too, so removing one apostrophe restores every text.
  */
-#ifndef FORMAT_CSV_WRITE_H
-#define FORMAT_CSV_WRITE_H
+#pragma once
 
 #include "base/buf.h"
 
@@ -19,5 +18,3 @@ void csv_marked(struct out *out, const char *text, size_t length);
 
 /* Writes all digits; nothing if the value is not finite. */
 void csv_number(struct out *out, double value);
-
-#endif

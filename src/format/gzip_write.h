@@ -1,6 +1,5 @@
 /* gzip files (RFC 1952), and zlib streams (RFC 1950). */
-#ifndef FORMAT_GZIP_WRITE_H
-#define FORMAT_GZIP_WRITE_H
+#pragma once
 
 #include "base/buf.h"
 
@@ -29,5 +28,3 @@ uint32_t crc32_of(uint32_t crc, const void *bytes, size_t length);
 
 /* A whole zlib stream, made in little time. */
 void zlib_write(struct out *out, const void *bytes, size_t length);
-
-#endif

@@ -3,8 +3,7 @@
  * recursion. Integers are exact within int64 and uint64; larger ones become doubles. Strings are
  * unescaped; invalid UTF-8 and lone surrogates become U+FFFD.
  */
-#ifndef FORMAT_JSON_READ_H
-#define FORMAT_JSON_READ_H
+#pragma once
 
 #include "format/token.h"
 
@@ -25,5 +24,3 @@ struct json_reader {
 /* `bytes` must stay valid until json_reader_fini(). */
 void json_reader_init(struct json_reader *reader, const char *bytes, size_t length);
 void json_reader_fini(struct json_reader *reader);
-
-#endif

@@ -6,8 +6,7 @@
  *
  * The caller pairs begins with ends and puts a key before each value of an object.
  */
-#ifndef FORMAT_JSON_WRITE_H
-#define FORMAT_JSON_WRITE_H
+#pragma once
 
 #include "base/buf.h"
 
@@ -56,5 +55,3 @@ void json_key_object(struct json_writer *writer, const char *key);
 void json_quote(struct out *out, const char *text, size_t length);
 void json_key_quoted(struct json_writer *writer, const char *quoted, size_t length);
 void json_string_quoted(struct json_writer *writer, const char *quoted, size_t length);
-
-#endif

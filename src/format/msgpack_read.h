@@ -3,8 +3,7 @@
  * recursion. Binary data is read as a string, extension types are read as null, and map keys must
  * be strings. Invalid UTF-8 becomes U+FFFD.
  */
-#ifndef FORMAT_MSGPACK_READ_H
-#define FORMAT_MSGPACK_READ_H
+#pragma once
 
 #include "format/token.h"
 
@@ -26,5 +25,3 @@ struct msgpack_reader {
 /* `bytes` must stay valid until msgpack_reader_fini(). */
 void msgpack_reader_init(struct msgpack_reader *reader, const char *bytes, size_t length);
 void msgpack_reader_fini(struct msgpack_reader *reader);
-
-#endif

@@ -4,8 +4,7 @@
  * formats. A container's length comes first; the caller then writes that many elements (pairs of a
  * map).
  */
-#ifndef FORMAT_MSGPACK_WRITE_H
-#define FORMAT_MSGPACK_WRITE_H
+#pragma once
 
 #include "base/buf.h"
 
@@ -17,5 +16,3 @@ void msgpack_int64(struct out *out, int64_t value);
 void msgpack_uint64(struct out *out, uint64_t value);
 void msgpack_double(struct out *out, double value);
 void msgpack_bool(struct out *out, bool value);
-
-#endif

@@ -1,6 +1,5 @@
 /* Conversion between doubles and decimal text: exact, and independent of the program's locale. */
-#ifndef FORMAT_NUMBER_H
-#define FORMAT_NUMBER_H
+#pragma once
 
 #include <stddef.h>
 
@@ -17,5 +16,3 @@ size_t number_from_double(double value, char text[NUMBER_TEXT_BYTES]);
  * that are too large give infinity.
  */
 double number_to_double(const char *text);
-
-#endif

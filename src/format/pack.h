@@ -7,8 +7,7 @@
  * the length of the run, and for values that are not zero one varint each. docs/format.md is
  * normative.
  */
-#ifndef FORMAT_PACK_H
-#define FORMAT_PACK_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -64,5 +63,3 @@ uint64_t unpack_strings(char *bytes, uint64_t capacity, const void *packed, size
 
 /* False if entries of that many bytes cannot be in `length` packed ones. */
 bool unpack_strings_is_possible(uint64_t bytes, size_t length);
-
-#endif

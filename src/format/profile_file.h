@@ -7,8 +7,7 @@
  * part of the file when profile_file_commit() counts them, in that order, so the file of a killed
  * process is consistent. Not thread-safe.
  */
-#ifndef FORMAT_PROFILE_FILE_H
-#define FORMAT_PROFILE_FILE_H
+#pragma once
 
 #include "base/buf.h"
 #include "base/region.h"
@@ -69,5 +68,3 @@ void profile_file_view(const struct profile_file *file, struct profile_view *vie
 void profile_file_mark(struct profile_file *file, enum profile_file_state state, uint64_t end_ns);
 /* Unmaps and closes; `remove` also deletes the file if it still has its name. Safe twice. */
 void profile_file_close(struct profile_file *file, bool remove);
-
-#endif

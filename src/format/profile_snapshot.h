@@ -6,8 +6,7 @@
  * at that moment: every row that a link refers to is then counted. A single read of the whole file
  * has no such order and finds links to rows that were not counted when it began.
  */
-#ifndef FORMAT_PROFILE_SNAPSHOT_H
-#define FORMAT_PROFILE_SNAPSHOT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -17,5 +16,3 @@
  * free, unless the file is intact and in state "recording": then read it without a snapshot.
  */
 bool profile_snapshot_read(const char *path, char **bytes_out, size_t *length_out);
-
-#endif

@@ -3,8 +3,7 @@
  * incomplete or corrupt) or borrowed from a live session. Rows are not checked here, except that a
  * string entry is within its table; model/load_profile.c checks the rest.
  */
-#ifndef FORMAT_PROFILE_VIEW_H
-#define FORMAT_PROFILE_VIEW_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -84,5 +83,3 @@ static inline int load_refuse(size_t length, struct proton_error *err)
 		       "its size",
 		       length, (unsigned long long)(load_budget(length) >> 20));
 }
-
-#endif

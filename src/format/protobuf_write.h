@@ -7,8 +7,7 @@
  * the output is in memory. Running out of memory is kept in out->errnum, so writers need no check
  * per field.
  */
-#ifndef FORMAT_PROTOBUF_WRITE_H
-#define FORMAT_PROTOBUF_WRITE_H
+#pragma once
 
 #include "base/buf.h"
 
@@ -39,5 +38,3 @@ void protobuf_packed_uint64(struct protobuf_writer *writer, uint32_t field, cons
 /* Begins a nested message; at most PROTOBUF_DEPTH_MAX deep. */
 void protobuf_begin(struct protobuf_writer *writer, uint32_t field);
 void protobuf_end(struct protobuf_writer *writer);
-
-#endif

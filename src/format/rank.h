@@ -5,8 +5,7 @@
  * NAME.ranks/000-999/rank000123.SUFFIX: no two ranks share a name, whatever locks the file system
  * has, and no directory has more than 1000 ranks.
  */
-#ifndef FORMAT_RANK_H
-#define FORMAT_RANK_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -60,5 +59,3 @@ bool rank_is_range(const char *name, size_t length);
 int rank_make_directories(const char *stem, struct proton_error *err);
 /* Removes them if they are empty. */
 void rank_remove_directories(const char *stem);
-
-#endif

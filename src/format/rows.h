@@ -7,8 +7,7 @@
  * Row 0 of events, samples and launches, which only traces have, is reserved too, and row 0 of the
  * tables of PC sampling.
  */
-#ifndef FORMAT_ROWS_H
-#define FORMAT_ROWS_H
+#pragma once
 
 #include <stdint.h>
 
@@ -569,5 +568,3 @@ _Static_assert(sizeof(struct packed_table) == 40, "layout");
 #undef TABLE
 _Static_assert(sizeof(struct file_header) == 48 + 32 * 16 + 2048 * 24, "layout");
 _Static_assert(sizeof(struct file_header) <= PROFILE_FILE_HEADER_BYTES, "layout");
-
-#endif

@@ -2,8 +2,7 @@
  * Output names of a session: the output path without suffix, and checks of existing files there.
  * They run when a session starts, so a run does not end without a place for its profile.
  */
-#ifndef FORMAT_TARGET_H
-#define FORMAT_TARGET_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -43,5 +42,3 @@ bool target_env_no_clobber(void);
  * not checked.
  */
 bool target_recognize(const char *bytes, size_t length);
-
-#endif

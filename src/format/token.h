@@ -5,8 +5,7 @@
  * Containers have a begin and an end token; in an object each value follows its TOKEN_KEY. After
  * TOKEN_END or TOKEN_ERROR the same token is returned forever.
  */
-#ifndef FORMAT_TOKEN_H
-#define FORMAT_TOKEN_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -77,5 +76,3 @@ static inline bool token_skip(struct token_source *source, enum token_kind first
 
 /* Deeper nesting is an error; 10^5 Python frames need a quarter of this. */
 #define TOKEN_DEPTH_MAX (1u << 20)
-
-#endif

@@ -12,8 +12,7 @@
  * where no other thread of the program can change it.
  * The mapping keeps the lock.
  */
-#ifndef FORMAT_WORKING_FILE_H
-#define FORMAT_WORKING_FILE_H
+#pragma once
 
 #include <stdbool.h>
 #include <sys/types.h>
@@ -73,5 +72,3 @@ void working_file_remove(const struct working_file *file);
 void working_file_drop_earlier(struct working_file *file);
 /* Closes the descriptor, unless it now belongs to another file, and frees the texts. */
 void working_file_close(struct working_file *file);
-
-#endif

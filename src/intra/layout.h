@@ -12,8 +12,7 @@
  * A layout with sums has no records. The ring buffer then contains 32-bit words that each unit
  * stores at its end: first the cycles of each sum, then numbers of executions.
  */
-#ifndef INTRA_LAYOUT_H
-#define INTRA_LAYOUT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -217,5 +216,3 @@ void layout_write(const struct instrument_layout *layout, struct out *out);
 /* Reads that text. E_FORMAT for anything that layout_write() does not write. */
 int layout_read(const char *text, size_t length, struct instrument_layout *layout,
 		struct proton_error *err);
-
-#endif

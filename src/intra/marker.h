@@ -7,8 +7,7 @@
  * NAME is percent-encoded: every character except letters, digits and _ - . : @ / becomes %XX. In
  * MLIR and LLVM text, quotes, backslashes, `$` and braces have a meaning.
  */
-#ifndef INTRA_MARKER_H
-#define INTRA_MARKER_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -27,5 +26,3 @@ struct marker {
 /* Parses the marker at the beginning of inline assembly text. False if there is none. */
 bool marker_parse(const char *text, size_t length, struct marker *out);
 void marker_write(bool is_event, bool is_end, const char *name, size_t length, struct out *out);
-
-#endif

@@ -4,8 +4,7 @@
  *
  *     default:granularity=warp_4:sampling_strategy=selective:sampling_options=0,3:auto=loads,dots
  */
-#ifndef INTRA_MODE_H
-#define INTRA_MODE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -73,5 +72,3 @@ int instrument_mode_read(const char *text, struct instrument_mode *mode, struct 
  * that produce equal code have equal keys. Part of Triton's cache key.
  */
 void instrument_mode_key(const struct instrument_mode *mode, struct out *out);
-
-#endif

@@ -2,8 +2,7 @@
  * Saturating sums of metric values: they stop at the end of their range, because corrupt or very
  * long profiles may contain any value.
  */
-#ifndef MODEL_CLAMPED_H
-#define MODEL_CLAMPED_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -67,5 +66,3 @@ static inline uint64_t clamped_add_vector(uint64_t *sums, const uint64_t *from, 
 	}
 	return clamped;
 }
-
-#endif

@@ -3,8 +3,7 @@
  * vector, the metric ESTIMATES_METRIC: its gains in each group of windows, times the
  * windows' weights. The root's vector describes the windows themselves.
  */
-#ifndef MODEL_ESTIMATES_H
-#define MODEL_ESTIMATES_H
+#pragma once
 
 #include "model/profile.h"
 
@@ -37,5 +36,3 @@ void estimates_settle(struct profile *profile);
  * NULL: the profile has no intervals, or out of memory.
  */
 double *estimates_halves(const struct profile *profile, bool is_inclusive);
-
-#endif

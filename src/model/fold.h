@@ -3,8 +3,7 @@
  * that is left, and are added to those of the same frame there, so no total changes. Everything
  * else of the profile stays.
  */
-#ifndef MODEL_FOLD_H
-#define MODEL_FOLD_H
+#pragma once
 
 #include "model/profile.h"
 
@@ -32,5 +31,3 @@ enum frame_owner {
 };
 
 enum frame_owner frame_owner(const struct profile *profile, uint32_t frame);
-
-#endif

@@ -4,8 +4,7 @@
  * everything that could be read. A file that would take too much memory for its size is refused
  * (format/profile_view.h).
  */
-#ifndef MODEL_LOAD_H
-#define MODEL_LOAD_H
+#pragma once
 
 #include "base/err.h"
 #include "format/profile_view.h"
@@ -59,5 +58,3 @@ struct profile_bytes {
  */
 int profile_load_next(const char *path, struct profile_bytes *kept, uint64_t *more_bytes,
 		      struct profile **out, struct proton_error *err);
-
-#endif

@@ -2,8 +2,7 @@
  * Loader of the nested lists that hatchet reads ([tree, devices], in JSON or MessagePack; see
  * docs/design/hatchet-output.md), given as tokens.
  */
-#ifndef MODEL_LOAD_TREE_H
-#define MODEL_LOAD_TREE_H
+#pragma once
 
 #include <string.h>
 
@@ -125,5 +124,3 @@ void tree_read_metrics(struct tree_loader *loader, struct open_node *open);
  * doubles, which rounds integers above 2^53.
  */
 void tree_settle_metrics(struct tree_loader *loader);
-
-#endif

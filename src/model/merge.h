@@ -12,8 +12,7 @@
  * A target node has at most one child per frame. Nothing fails: if out of memory,
  * target->out_of_memory is set.
  */
-#ifndef MODEL_MERGE_H
-#define MODEL_MERGE_H
+#pragma once
 
 #include "model/profile.h"
 
@@ -67,5 +66,3 @@ void merge_kernel(struct merge *merge, uint32_t source_kernel, uint32_t target_n
  * counters by name, and whether it is incomplete or corrupt.
  */
 void merge_about(struct merge *merge);
-
-#endif

@@ -2,8 +2,7 @@
  * Peak rates of devices by architecture: one table for the viewer's "util", for proton_peak_flops()
  * and proton_peak_bytes() of the public header, and for triton_proton.specs.
  */
-#ifndef MODEL_PEAKS_H
-#define MODEL_PEAKS_H
+#pragma once
 
 #include "model/profile.h"
 
@@ -20,5 +19,3 @@ struct peaks {
 /* The peak rates of a device; false if its architecture is not in the table. */
 bool peaks_of_device(const struct profile *profile, const struct row_device *device,
 		     struct peaks *peaks_out);
-
-#endif

@@ -6,8 +6,7 @@
  * All references are indices into arrays. Index 0 of nodes is the root. In values, kernels, configs
  * and histograms it is unused, and means none. A node's parent precedes it.
  */
-#ifndef MODEL_PROFILE_H
-#define MODEL_PROFILE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -194,5 +193,3 @@ bool profile_is_scope(const struct profile *profile, uint32_t node, const char *
 
 /* Bytes that a loaded profile takes in any view and export: an upper limit. */
 uint64_t profile_cost(const struct profile *profile);
-
-#endif

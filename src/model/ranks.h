@@ -4,8 +4,7 @@
  * doubles, everything is a sum, a minimum or a maximum of integers, so parts of a job can
  * be merged in any grouping.
  */
-#ifndef MODEL_RANKS_H
-#define MODEL_RANKS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -111,5 +110,3 @@ uint64_t *ranks_times(const struct profile *source, uint64_t *kernels_out);
  */
 void ranks_load(struct profile *profile, const struct profile_view *view, const uint32_t *nodes,
 		const uint32_t *metrics);
-
-#endif

@@ -4,8 +4,7 @@
  * profile: it rolls up, derives, prints and compares in the same way, and its kernels have the same
  * totals.
  */
-#ifndef MODEL_REGROUP_H
-#define MODEL_REGROUP_H
+#pragma once
 
 #include "base/err.h"
 #include "model/profile.h"
@@ -44,5 +43,3 @@ enum regroup_by {
 int profile_regroup(const struct profile *profile, enum regroup_by by, size_t levels,
 		    const bool *keeps, uint32_t *places, struct profile **out,
 		    struct proton_error *err);
-
-#endif

@@ -5,8 +5,7 @@
  * Numbers are doubles. Columns of integer metrics also have exact int64 sums (times and counts of
  * kernels are integers), which are not rounded below 2^63.
  */
-#ifndef MODEL_ROLLUP_H
-#define MODEL_ROLLUP_H
+#pragma once
 
 #include "base/err.h"
 #include "model/profile.h"
@@ -69,5 +68,3 @@ int rollup_extreme(const struct profile *profile, bool is_min, struct column *ou
  */
 int rollup_percentile(const struct profile *profile, double share, struct column *out,
 		      struct proton_error *err);
-
-#endif

@@ -1,6 +1,5 @@
 /* Source lines of a sampled function, from the line table of its code object. */
-#ifndef MODEL_SAMPLE_LINES_H
-#define MODEL_SAMPLE_LINES_H
+#pragma once
 
 #include "base/hash.h"
 #include "model/profile.h"
@@ -46,5 +45,3 @@ uint32_t lines_frame_max(const struct lines *lines);
 uint32_t lines_caller(const struct lines *lines, uint32_t frame);
 /* The profile's frame of a line. */
 uint32_t lines_profile_frame(const struct lines *lines, uint32_t frame);
-
-#endif

@@ -2,8 +2,7 @@
  * PC samples of a profile: functions with their machine code and samples per instruction. The tree
  * has the same samples per source line, below the kernels (model/load_samples.c).
  */
-#ifndef MODEL_SAMPLES_H
-#define MODEL_SAMPLES_H
+#pragma once
 
 #include <inttypes.h>
 #include <stdbool.h>
@@ -98,5 +97,3 @@ void samples_free(struct profile_samples *samples);
  */
 void load_samples(struct profile *profile, const struct profile_view *view,
 		  const struct profile_trace *maps, const uint32_t *kernel_nodes);
-
-#endif

@@ -1,6 +1,5 @@
 /* Writing a profile in memory as a packed profile file. */
-#ifndef MODEL_SAVE_PROFILE_H
-#define MODEL_SAVE_PROFILE_H
+#pragma once
 
 #include "base/buf.h"
 #include "model/profile.h"
@@ -10,5 +9,3 @@
  * out. All is in one epoch.
  */
 int profile_save(const struct profile *profile, struct out *out, struct proton_error *err);
-
-#endif

@@ -2,8 +2,7 @@
  * Stall reasons of PC sampling: why a warp waited when it was sampled. A profile has a
  * metric per reason (model/samples.h); reasons that are missing here are shown under their names.
  */
-#ifndef MODEL_STALL_REASONS_H
-#define MODEL_STALL_REASONS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -19,5 +18,3 @@ struct stall_reason {
 
 /* The reason of a metric or a name; NULL: not known. */
 const struct stall_reason *stall_reason_find(const char *name, size_t length);
-
-#endif

@@ -3,8 +3,7 @@
  * maps from their indices to the profile's. Rows are untrusted except for the checks of
  * trace_event().
  */
-#ifndef MODEL_TRACE_EVENTS_H
-#define MODEL_TRACE_EVENTS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -75,5 +74,3 @@ static inline uint64_t trace_bytes(const struct profile_trace *trace, const stru
 int trace_own(struct profile_trace *trace, struct profile_view *view, char **file,
 	      struct proton_error *err);
 void trace_free(struct profile_trace *trace);
-
-#endif

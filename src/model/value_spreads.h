@@ -3,8 +3,7 @@
  * node. Minimum, maximum and counts do not depend on the order in which ranks are added;
  * sums of doubles do.
  */
-#ifndef MODEL_VALUE_SPREADS_H
-#define MODEL_VALUE_SPREADS_H
+#pragma once
 
 #include "base/hash.h"
 #include "format/rows.h"
@@ -81,5 +80,3 @@ bool value_spreads_add_part(struct value_spreads *spreads, const struct value_sp
 void value_spreads_load(struct value_spreads *spreads, struct profile *profile,
 			const struct profile_view *view, const uint32_t *nodes,
 			const uint32_t *metrics);
-
-#endif

@@ -7,8 +7,7 @@
  * durations of the ranks so far, the minimum and its rank. So ranks can be added in any grouping.
  * Durations are the integers that their codes stand for.
  */
-#ifndef MODEL_WAITS_H
-#define MODEL_WAITS_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -66,5 +65,3 @@ struct row_wait *waits_rows(const struct profile_waits *waits);
 struct row_occurrence *waits_occurrences(const struct profile_waits *waits);
 /* For the loader. `nodes`: by row of the view, a node + 1, or 0. */
 void waits_load(struct profile *profile, const struct profile_view *view, const uint32_t *nodes);
-
-#endif

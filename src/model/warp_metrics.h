@@ -2,8 +2,7 @@
  * Names of warp analysis metrics in profiles, below a kernel: docs/format.md, "Warps of
  * instrumented kernels". All are sums over the analyzed CTAs.
  */
-#ifndef MODEL_WARP_METRICS_H
-#define MODEL_WARP_METRICS_H
+#pragma once
 
 #define WARPS_FRAME "<warps>"                     /* KERNEL / <warps> */
 #define WARPS_ASYNC_FRAME "<asynchronous>"        /* KERNEL / <warps> / <asynchronous> / SCOPE */
@@ -37,5 +36,3 @@
 #define SCOPE_RATIO "scopes_ratio"
 /* At a kernel: the ratio as text, with its interval and the omitted scopes. */
 #define SCOPE_PRICE "scopes_price"
-
-#endif

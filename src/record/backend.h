@@ -3,8 +3,7 @@
  * are reached through one table. A backend is started with the first session that uses it and
  * stopped after the last, and does not run in between.
  */
-#ifndef RECORD_BACKEND_H
-#define RECORD_BACKEND_H
+#pragma once
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -130,5 +129,3 @@ extern const struct backend host_backend;
 extern const struct backend instrument_backend;
 extern const struct backend rocprofiler_backend;
 extern const struct backend roctracer_backend;
-
-#endif

@@ -1,10 +1,7 @@
 /* Recorder interface for backends: devices, launch attribution, and finished kernels. */
-#ifndef RECORD_RECORD_H
-#define RECORD_RECORD_H
+#pragma once
 
 #include "record/sets/record_sessions.h"
 #include "record/store/devices.h"
 #include "record/store/execution.h"
 #include "record/thread/record_launch.h"
-
-#endif

@@ -6,8 +6,7 @@
  * A cubin has a section of code per kernel, and no addresses. An AMD code object is linked: its
  * functions share a section and have virtual addresses, which start at 0.
  */
-#ifndef SYMBOL_CODE_OBJECT_H
-#define SYMBOL_CODE_OBJECT_H
+#pragma once
 
 #include "base/err.h"
 #include "symbol/reader.h"
@@ -85,5 +84,3 @@ uint32_t code_object_function_at(const struct code_object *object, uint32_t sect
 /* The section of code at a virtual address, and the offset in it. False: there is none. */
 bool code_object_find_code(const struct code_object *object, uint64_t address,
 			   uint32_t *section_out, uint64_t *offset_out);
-
-#endif

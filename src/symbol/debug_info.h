@@ -3,8 +3,7 @@
  * untrusted: `budget` limits the attributes and ranges that are read, because a small file could
  * otherwise refer to long ones many times.
  */
-#ifndef SYMBOL_DEBUG_INFO_H
-#define SYMBOL_DEBUG_INFO_H
+#pragma once
 
 #include "symbol/code_object.h"
 
@@ -84,5 +83,3 @@ size_t debug_info_reference(const struct debug_info *debug, const struct debug_v
 /* Calls `add` for each range of addresses of an entry, until it returns false. */
 void debug_info_ranges(struct debug_info *debug, const struct debug_entry *entry,
 		       bool (*add)(void *user, uint64_t begin, uint64_t end), void *user);
-
-#endif

@@ -9,8 +9,7 @@
  * DEMANGLE_DEPTH_MAX, and the text is at most DEMANGLE_BYTES_MAX, because a name of a few hundred
  * bytes can expand to gigabytes by repeating its parts.
  */
-#ifndef SYMBOL_DEMANGLE_H
-#define SYMBOL_DEMANGLE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -29,5 +28,3 @@ enum demangle_style {
 
 /* Appends the name and returns true; false, with nothing appended, if it is not a C++ name. */
 bool demangle(struct out *out, const char *mangled, size_t length, enum demangle_style style);
-
-#endif

@@ -2,8 +2,7 @@
  * Demangling parser state and node construction, shared by the parser's files. Names and encodings
  * are in demangle_parse.c, types and expressions in demangle_type.c.
  */
-#ifndef SYMBOL_DEMANGLE_PARSER_H
-#define SYMBOL_DEMANGLE_PARSER_H
+#pragma once
 
 #include <string.h>
 
@@ -206,5 +205,3 @@ static inline bool parse_sequence(struct parser *parser, unsigned base, size_t *
 	*index = has_digits ? (size_t)value + 1 : 0;
 	return take(parser, "_");
 }
-
-#endif

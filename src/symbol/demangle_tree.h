@@ -1,6 +1,5 @@
 /* Demangling tree: nodes passed from the parser to the printer. See demangle.h. */
-#ifndef SYMBOL_DEMANGLE_TREE_H
-#define SYMBOL_DEMANGLE_TREE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -76,5 +75,3 @@ struct demangle_tree {
 /* False if it is too deep or too long; `out` then has the text written so far. */
 bool demangle_print(const struct demangle_tree *tree, uint16_t root, enum demangle_style style,
 		    struct out *out);
-
-#endif

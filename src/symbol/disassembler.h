@@ -2,8 +2,7 @@
  * The disassemblers nvdisasm, of NVIDIA's code, and llvm-objdump, of AMD's: where they are, in the
  * order of docs/guide/environment.md, and running them.
  */
-#ifndef SYMBOL_DISASSEMBLER_H
-#define SYMBOL_DISASSEMBLER_H
+#pragma once
 
 #include "base/buf.h"
 #include "symbol/code_object.h"
@@ -24,5 +23,3 @@ struct disassembler_limits {
 int disassembler_run(enum code_object_machine machine, const char *program, const void *object,
 		     size_t length, struct disassembler_limits limits, struct out *out,
 		     struct proton_error *err);
-
-#endif

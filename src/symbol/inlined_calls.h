@@ -2,8 +2,7 @@
  * Inlined calls of a code object, from its .debug_info: LLVM stores the code of each inlined call,
  * and where the call is. Triton gives every inlined function the kernel's name.
  */
-#ifndef SYMBOL_INLINED_CALLS_H
-#define SYMBOL_INLINED_CALLS_H
+#pragma once
 
 #include "symbol/code_object.h"
 #include "symbol/line_table.h"
@@ -39,5 +38,3 @@ struct inlined_calls {
 /* PROTON_E_NOMEM is the only error. */
 int inlined_calls_read(struct inlined_calls *calls, const struct code_object *object);
 void inlined_calls_fini(struct inlined_calls *calls);
-
-#endif

@@ -1,6 +1,5 @@
 /* Frames of a line table, each stored once, and the strings that they contain. */
-#ifndef SYMBOL_LINE_FRAMES_H
-#define SYMBOL_LINE_FRAMES_H
+#pragma once
 
 #include "base/hash.h"
 #include "base/strings.h"
@@ -20,5 +19,3 @@ void line_frames_fini(struct line_frames *frames);
 const char *line_frames_text(struct line_frames *frames, const char *text, size_t length);
 /* The number of a frame; its strings are from line_frames_text(). 0 if out of memory. */
 uint32_t line_frames_add(struct line_frames *frames, struct line_frame frame);
-
-#endif

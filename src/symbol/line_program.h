@@ -3,8 +3,7 @@
  * cubin's .nv_debug_line_sass, which has lines of the PTX. A cubin has one sequence of rows per
  * function; its start is relocated. An AMD code object has virtual addresses.
  */
-#ifndef SYMBOL_LINE_PROGRAM_H
-#define SYMBOL_LINE_PROGRAM_H
+#pragma once
 
 #include "symbol/code_object.h"
 #include "symbol/line_frames.h"
@@ -54,5 +53,3 @@ int line_rows_read(struct line_rows *rows, const struct code_object *object, con
 const char *line_rows_path(struct line_rows *rows, uint64_t offset, uint64_t number,
 			   struct line_frames *frames);
 void line_rows_fini(struct line_rows *rows);
-
-#endif

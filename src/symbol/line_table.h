@@ -17,8 +17,7 @@
  *			... line_table_frame(table, f)->file, ->line ...
  *	}
  */
-#ifndef SYMBOL_LINE_TABLE_H
-#define SYMBOL_LINE_TABLE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -80,5 +79,3 @@ bool line_table_run(const struct line_table *table, uint32_t function, uint64_t 
 const struct line_frame *line_table_frame(const struct line_table *table, uint32_t frame);
 /* Frames are numbered from 1 to this. */
 uint32_t line_table_frame_count(const struct line_table *table);
-
-#endif

@@ -2,8 +2,7 @@
  * Source lines of PTX text: its .loc directives, and the inlined calls in the comments that LLVM
  * writes after them, as in "// k.py:6:18 @[ k.py:10:16 @[ k.py:23:20 ] ]".
  */
-#ifndef SYMBOL_PTX_LINES_H
-#define SYMBOL_PTX_LINES_H
+#pragma once
 
 #include "symbol/line_frames.h"
 
@@ -32,5 +31,3 @@ uint32_t ptx_lines_at(const struct ptx_lines *ptx, uint32_t line);
  */
 uint32_t ptx_lines_of(const struct ptx_lines *ptx, const char *file, uint32_t line,
 		      struct line_frames *frames);
-
-#endif

@@ -3,8 +3,7 @@
  * the end returns 0, an empty string or an empty span, and sets `is_over`; so callers check once
  * after several reads.
  */
-#ifndef SYMBOL_READER_H
-#define SYMBOL_READER_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -125,5 +124,3 @@ static inline const char *reader_text(struct reader *reader)
 	reader->is_over = true;
 	return "";
 }
-
-#endif

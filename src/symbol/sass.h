@@ -5,8 +5,7 @@
  * If XDG_CACHE_HOME is set, the disassembler's output is kept below $XDG_CACHE_HOME/proton/sass, in
  * a file named by size and checksum of the code. Nothing is written elsewhere.
  */
-#ifndef SYMBOL_SASS_H
-#define SYMBOL_SASS_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -45,5 +44,3 @@ const char *sass_at(const struct sass *sass, uint32_t function, uint64_t pc);
 struct span sass_code(const struct sass *sass, uint32_t function);
 /* The offset of a label in a function; UINT64_MAX: it is not there. */
 uint64_t sass_label(const struct sass *sass, uint32_t function, const char *name, size_t length);
-
-#endif

@@ -8,8 +8,7 @@
  * use names registers of some producers, the others do not count. Copies and matrix multiplications
  * in groups, mbarriers and barriers of threads are followed by their operations.
  */
-#ifndef SYMBOL_SASS_CAUSES_H
-#define SYMBOL_SASS_CAUSES_H
+#pragma once
 
 #include "symbol/sass.h"
 
@@ -42,5 +41,3 @@ size_t sass_causes_of(struct sass_causes *causes, uint64_t pc, enum sass_wait wa
  * equally often.
  */
 uint32_t sass_causes_block(const struct sass_causes *causes, uint64_t pc);
-
-#endif

@@ -1,6 +1,5 @@
 /* Operation and registers of an instruction of SASS, from the disassembler's text. */
-#ifndef SYMBOL_SASS_OPERANDS_H
-#define SYMBOL_SASS_OPERANDS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -45,5 +44,3 @@ struct sass_operands {
 void sass_operands_read(const char *text, struct sass_operands *out);
 bool sass_registers_meet(const struct sass_registers *a, size_t a_count,
 			 const struct sass_registers *b, size_t b_count);
-
-#endif

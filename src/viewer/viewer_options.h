@@ -1,6 +1,5 @@
 /* Command-line options of proton-viewer, compatible with upstream's viewer. */
-#ifndef VIEWER_VIEWER_OPTIONS_H
-#define VIEWER_VIEWER_OPTIONS_H
+#pragma once
 
 #include "base/option_table.h"
 #include "viewer/export/exporters.h"
@@ -34,5 +33,3 @@ struct options {
 
 /* OPTIONS_RUN, or after a message OPTIONS_DONE or OPTIONS_BAD. Always query_options_fini(). */
 enum options_result options_parse(struct options *options, int argc, char **argv);
-
-#endif

@@ -4,8 +4,7 @@
  * (message_set_sink()), its output (options->output.target), its progress line (progress_disable())
  * and the lack of memory (xalloc_set_give_up()): they would disturb or end that program.
  */
-#ifndef VIEWER_VIEWER_RUN_H
-#define VIEWER_VIEWER_RUN_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -21,5 +20,3 @@ int viewer_run(const struct options *options, struct input_store *store,
 
 /* Reads the paths of the options into a store. False: a message was printed. */
 bool viewer_load(const struct options *options, struct input_store *store);
-
-#endif

@@ -2,8 +2,7 @@
  * Shared by the fakes of rocprofiler-sdk and of roctracer: both have the controls of fake_cupti.h.
  * Thus tests of the CUDA backend run over them. Each library has a copy.
  */
-#ifndef TESTS_FAKE_AMD_CALLS_H
-#define TESTS_FAKE_AMD_CALLS_H
+#pragma once
 
 #include <dlfcn.h>
 #include <string.h>
@@ -60,5 +59,3 @@ void amd_call_hook(void);
 
 /* Defined by each library: the callbacks of a call without work. */
 void amd_call(const char *name, const uint64_t *arguments, size_t count, int result);
-
-#endif

@@ -1,6 +1,5 @@
 /* Controls of the fake libcuda: streams, captures and the kernel that appends metric values. */
-#ifndef TESTS_FAKE_CUDA_APPEND_H
-#define TESTS_FAKE_CUDA_APPEND_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -18,5 +17,3 @@ void fake_run_queued(void);
 void fake_run_node(uint32_t node);
 /* Number of calls that break captures, made without cuThreadExchangeStreamCaptureMode(). */
 uint32_t fake_unsafe_calls(void);
-
-#endif

@@ -1,6 +1,5 @@
 /* Controls of the fake libcuda: the calibration kernel, which measures the record overhead. */
-#ifndef TESTS_FAKE_CUDA_CALIBRATE_H
-#define TESTS_FAKE_CUDA_CALIBRATE_H
+#pragma once
 
 #include <stdint.h>
 
@@ -12,5 +11,3 @@ uint32_t fake_calibrations(void);
 /* For cuda_append.c, where modules and launches are. */
 void *fake_calibrate_module(const char *image);
 void fake_calibrate_launch(uint64_t buffer);
-
-#endif

@@ -1,6 +1,5 @@
 /* Controls of the fake libcuda: device memory and CUDA events. */
-#ifndef TESTS_FAKE_CUDA_MEMORY_H
-#define TESTS_FAKE_CUDA_MEMORY_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -15,5 +14,3 @@ void fake_limit_device(size_t bytes);
 void fake_set_on_memory(void (*on_memory)(void));
 /* The result that FAKE_CUDA_FAIL sets for the entry point; for all files of the library. */
 int fake_failure(const char *name);
-
-#endif

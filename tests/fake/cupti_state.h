@@ -1,6 +1,5 @@
 /* Internal interface between the files of the fake libcupti. */
-#ifndef TESTS_FAKE_CUPTI_STATE_H
-#define TESTS_FAKE_CUPTI_STATE_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -81,5 +80,3 @@ uint32_t subscribe_captures(void);
 uint32_t version_code(void);
 size_t version_record_bytes(uint32_t kind);
 void fake_driver_version(int *version);
-
-#endif

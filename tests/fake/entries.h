@@ -3,8 +3,7 @@
  * that is not defined succeeds and does nothing. The exported functions come from
  * make_entries.py.
  */
-#ifndef TESTS_FAKE_ENTRIES_H
-#define TESTS_FAKE_ENTRIES_H
+#pragma once
 
 #include "backend/amd/roctracer_abi.h"
 #include "backend/cuda/cupti_abi.h"
@@ -19,5 +18,3 @@
 	__attribute__((weak, visibility("hidden"))) int fake_##name##version arguments;
 #include "driver/cuda_functions.def"
 #undef X
-
-#endif

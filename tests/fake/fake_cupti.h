@@ -16,8 +16,7 @@
  * FAKE_CUPTI_FAIL, "name=code"; FAKE_CUPTI_LATE_MS: buffers are handed over that long after the
  * flush returned.
  */
-#ifndef TESTS_FAKE_FAKE_CUPTI_H
-#define TESTS_FAKE_FAKE_CUPTI_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -202,5 +201,3 @@ FAKE_EXPORT int cuInit(unsigned flags);
 FAKE_CONTROLS(FAKE_DECLARE)
 FAKE_CUDA_CONTROLS(FAKE_DECLARE)
 #undef FAKE_DECLARE
-
-#endif

@@ -15,8 +15,7 @@
  * Environment, for tests that run programs: FAKE_ROCTRACER_MAJOR, FAKE_ROCTRACER_MINOR: the
  * version; FAKE_ROCTRACER_LATE_MS: work ends that long after it was asked for.
  */
-#ifndef TESTS_FAKE_FAKE_ROCTRACER_H
-#define TESTS_FAKE_FAKE_ROCTRACER_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -67,5 +66,3 @@ struct fake_hip_launch {
 #define FAKE_DECLARE(type, name, arguments) FAKE_EXPORT type fake_##name arguments;
 FAKE_ROCTRACER_CONTROLS(FAKE_DECLARE)
 #undef FAKE_DECLARE
-
-#endif

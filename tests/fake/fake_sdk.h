@@ -15,8 +15,7 @@
  * first call that configures fails. FAKE_SDK_PCS_NONE: no GPU can be sampled.
  * FAKE_SDK_HIP_HIDES: bits of GPUs that HIP does not see. FAKE_CUPTI_FAIL, "name=code".
  */
-#ifndef TESTS_FAKE_FAKE_SDK_H
-#define TESTS_FAKE_FAKE_SDK_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -90,5 +89,3 @@ struct fake_sample {
 #define FAKE_DECLARE(type, name, arguments) type fake_sdk_##name arguments;
 FAKE_SDK_CONTROLS(FAKE_DECLARE)
 #undef FAKE_DECLARE
-
-#endif

@@ -1,6 +1,5 @@
 /* Fault injection: any entry point of a fake library fails at a call. Each library has a copy. */
-#ifndef TESTS_FAKE_FAULTS_H
-#define TESTS_FAKE_FAULTS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -18,5 +17,3 @@ bool fault_strikes(size_t index, int *code);
 bool fault_strikes_scripted(size_t index, int *code);
 /* The same of one in fault_more. */
 bool fault_strikes_more(const char *name, int *code);
-
-#endif

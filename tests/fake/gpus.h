@@ -3,8 +3,7 @@
  * has by default, differ in every column: no test passes because all devices are alike. A memory
  * clock or bus width of 0 is not reported.
  */
-#ifndef TESTS_FAKE_GPUS_H
-#define TESTS_FAKE_GPUS_H
+#pragma once
 
 #include <stddef.h>
 #include <stdlib.h>
@@ -77,5 +76,3 @@ static inline const struct fake_gpu *fake_hip_gpu(int device)
 {
 	return fake_gpu_at(FAKE_GPUS_OF(fake_hip_gpus), "FAKE_HIP_GPUS", device);
 }
-
-#endif

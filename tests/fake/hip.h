@@ -1,6 +1,5 @@
 /* Controls of the fake libamdhip64, found with dlsym() (unit/amd/hip_controls.h). */
-#ifndef TESTS_FAKE_HIP_H
-#define TESTS_FAKE_HIP_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -43,5 +42,3 @@ FAKE_HIP_CONTROLS(FAKE_DECLARE)
 
 /* hip_streams.c. A copy to the host on `stream`; true: it was captured or is held. */
 bool fake_hip_keep_copy(void *to, const void *from, size_t bytes, void *stream);
-
-#endif

@@ -1,6 +1,5 @@
 /* Internal interface between the files of the fake libroctracer64. */
-#ifndef TESTS_FAKE_ROCTRACER_STATE_H
-#define TESTS_FAKE_ROCTRACER_STATE_H
+#pragma once
 
 #include "fake/fake_roctracer.h"
 
@@ -16,5 +15,3 @@ uint64_t calls_time(const struct fake_hip_launch *launch, uint32_t count);
 
 /* roctracer_pool.c: work that was launched and has not ended. */
 void pool_launch(const struct fake_hip_launch *launch, uint64_t correlation);
-
-#endif

@@ -1,11 +1,8 @@
 /* As entries.h, for the fake librocprofiler-sdk. */
-#ifndef TESTS_FAKE_SDK_ENTRIES_H
-#define TESTS_FAKE_SDK_ENTRIES_H
+#pragma once
 
 #include "backend/amd/sdk_abi.h"
 
 #define V(name, arguments) __attribute__((weak, visibility("hidden"))) int fake_##name arguments;
 #include "backend/amd/sdk_symbols.def"
 #undef V
-
-#endif

@@ -1,6 +1,5 @@
 /* Internal interface between the files of the fake librocprofiler-sdk. */
-#ifndef TESTS_FAKE_SDK_STATE_H
-#define TESTS_FAKE_SDK_STATE_H
+#pragma once
 
 #include "fake/fake_sdk.h"
 
@@ -76,5 +75,3 @@ void buffers_finish(void);
 
 /* sdk_configure.c: the context of a handle; NULL if it is unknown. `status`, or that error. */
 int configure_find(struct sdk_context context, int status, struct fake_context **out);
-
-#endif

@@ -2,8 +2,7 @@
  * Invariants of any loaded profile, whatever its input: links stay inside
  * and lead forward, every exporter and the roll-up take it, and what was exported loads again.
  */
-#ifndef TESTS_FUZZ_CHECK_PROFILE_H
-#define TESTS_FUZZ_CHECK_PROFILE_H
+#pragma once
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -228,5 +227,3 @@ static inline void check_fold(struct profile *profile)
 	check_trace(profile);
 	free(is_hidden);
 }
-
-#endif

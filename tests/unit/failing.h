@@ -2,8 +2,7 @@
  * Failing allocations. The program is linked with --wrap for every allocating function (see
  * meson.build): only Proton's own calls fail, number `fails_at` or all from there on.
  */
-#ifndef TESTS_UNIT_FAILING_H
-#define TESTS_UNIT_FAILING_H
+#pragma once
 
 #include <errno.h>
 #include <stdarg.h>
@@ -133,5 +132,3 @@ void *__wrap_mmap(void *at, size_t length, int protection, int flags, int fd, of
 	}
 	return __real_mmap(at, length, protection, flags, fd, offset);
 }
-
-#endif

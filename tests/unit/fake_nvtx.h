@@ -1,6 +1,5 @@
 /* A fake NVTX: its tables, into which the tool puts its functions, and what NCCL does with them. */
-#ifndef TESTS_UNIT_FAKE_NVTX_H
-#define TESTS_UNIT_FAKE_NVTX_H
+#pragma once
 
 #include "unit/tap.h"
 
@@ -93,5 +92,3 @@ __attribute__((unused)) static int pop_payload(const void *domain, const void *d
 	return ((int (*)(const void *, const void *, size_t))payload_slots[NVTX_PAYLOAD_POP])(
 		domain, data, count);
 }
-
-#endif

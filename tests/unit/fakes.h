@@ -1,6 +1,5 @@
 /* Lookup of the fake libraries (tests/fake) from the environment, and of their functions. */
-#ifndef TESTS_UNIT_FAKES_H
-#define TESTS_UNIT_FAKES_H
+#pragma once
 
 #include "unit/tap.h"
 
@@ -29,5 +28,3 @@ static void *fake_open(const char *variable)
 		FAIL("%s", dlerror());
 	return handle;
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* Checks that time grows with a text, not with its square, however fast the machine is. */
-#ifndef TESTS_UNIT_GROWTH_H
-#define TESTS_UNIT_GROWTH_H
+#pragma once
 
 #include "unit/tap.h"
 
@@ -70,5 +69,3 @@ static void check_growth(int count, void (*write_text)(struct out *out, int whic
 			     which, small_ns / 1e6, large_ns / 1e6);
 	}
 }
-
-#endif

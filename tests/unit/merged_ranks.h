@@ -1,6 +1,5 @@
 /* Support for tests of merged jobs: building profiles of ranks, adding them, saving and loading. */
-#ifndef TESTS_UNIT_MERGED_RANKS_H
-#define TESTS_UNIT_MERGED_RANKS_H
+#pragma once
 
 #include "unit/tap.h"
 
@@ -63,5 +62,3 @@ static inline struct profile *ranks_reload(struct profile *profile)
 	profile_free(profile);
 	return back;
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* Support for recorder tests: directories, sessions with short options, and reading their data. */
-#ifndef TESTS_UNIT_RECORDED_H
-#define TESTS_UNIT_RECORDED_H
+#pragma once
 
 #include "unit/tap.h"
 
@@ -388,5 +387,3 @@ __attribute__((unused)) static const char *rec_without(const char *path, const c
 	free(bytes);
 	return copy;
 }
-
-#endif

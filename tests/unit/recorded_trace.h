@@ -1,6 +1,5 @@
 /* Support for trace tests: sessions with data="trace", and lookup of their events by name. */
-#ifndef TESTS_UNIT_RECORDED_TRACE_H
-#define TESTS_UNIT_RECORDED_TRACE_H
+#pragma once
 
 #include "unit/recorded.h"
 
@@ -94,5 +93,3 @@ __attribute__((unused)) static uint64_t count_samples_of_events(const struct pro
 	}
 	return count;
 }
-
-#endif

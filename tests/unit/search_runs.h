@@ -2,8 +2,7 @@
  * Support for tests of searches for libraries: the loader reads its search path when a process
  * starts, so each search is a run of this program with its own environment.
  */
-#ifndef TESTS_UNIT_SEARCH_RUNS_H
-#define TESTS_UNIT_SEARCH_RUNS_H
+#pragma once
 
 #include "unit/recorded.h"
 
@@ -62,5 +61,3 @@ static const char *search_run(void (*set)(const void *user), const void *user)
 	CHECK_EQ(waitpid(pid, NULL, 0), pid);
 	return answer;
 }
-
-#endif

@@ -9,8 +9,7 @@
  * ThreadSanitizer, which cannot follow threads of a forked child), --timeout SECONDS, and any
  * number of words: only tests with one of them in the name run.
  */
-#ifndef TESTS_UNIT_TAP_H
-#define TESTS_UNIT_TAP_H
+#pragma once
 
 #include <errno.h>
 #include <fcntl.h>
@@ -431,5 +430,3 @@ int main(int argc, char **argv)
 		printf("1..%d\n", number);
 	return failed > 0;
 }
-
-#endif

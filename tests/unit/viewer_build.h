@@ -1,6 +1,5 @@
 /* Support for viewer tests: short functions that build profiles. */
-#ifndef TESTS_UNIT_VIEWER_BUILD_H
-#define TESTS_UNIT_VIEWER_BUILD_H
+#pragma once
 
 #include <string.h>
 
@@ -63,5 +62,3 @@ static inline void build_device(struct profile *profile, const char *type, uint3
 	device->bus_width_bits = bus_width_bits;
 	device->processors = processors;
 }
-
-#endif

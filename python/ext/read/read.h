@@ -5,8 +5,7 @@
  * The viewer is a program. It runs here as a function, one at a time and without the GIL, with its
  * messages, output and lack of memory taken over (viewer/viewer_run.h).
  */
-#ifndef EXT_READ_READ_H
-#define EXT_READ_READ_H
+#pragma once
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -81,5 +80,3 @@ struct read_state {
 int read_table_init(PyObject *module, struct read_state *state);
 /* Takes the table. */
 PyObject *read_table_object(struct read_state *state, struct read_table *table);
-
-#endif

@@ -11,8 +11,7 @@
  *
  * Functions without a comment about the GIL need none.
  */
-#ifndef EXT_TORCH_H
-#define EXT_TORCH_H
+#pragma once
 
 #include "ext.h"
 #include "python_frames.h"
@@ -45,5 +44,3 @@ void torch_modules_set(uint32_t (*below)(uint32_t context));
 extern PyMethodDef ext_autograd_methods[], ext_torch_methods[];
 /* The module is destroyed: stops calls from libproton and PyTorch. */
 void ext_torch_fini(void);
-
-#endif

@@ -1,6 +1,5 @@
 /* Internal interface of this folder: autograd, its nodes and variables, operators of PyTorch. */
-#ifndef EXT_TORCH_PARTS_H
-#define EXT_TORCH_PARTS_H
+#pragma once
 
 #include <dlfcn.h>
 #include <stdbool.h>
@@ -97,5 +96,3 @@ bool autograd_is_followed(void);
  * NULL), in the node that the thread evaluates, as a provider of scopes returns it.
  */
 uint32_t autograd_find_scope(uint32_t context, uint64_t entered_in, uint64_t *work_out);
-
-#endif

@@ -1,6 +1,5 @@
 /* Shared by both backends of AMD: arguments of HIP's calls (hip_calls.def), names, a message. */
-#ifndef BACKEND_AMD_HIP_CALLS_H
-#define BACKEND_AMD_HIP_CALLS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -52,5 +51,3 @@ static inline uint32_t hip_copy_frame(enum copy_kind copy)
 #define EXPERIMENTAL_REPORT(backend)                                                               \
 	message_once("backend \"" backend "\" is experimental: it has not yet run on an AMD GPU; " \
 		     "run tests/gpu and send the result (docs/guide/amd.md)")
-
-#endif

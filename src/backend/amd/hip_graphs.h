@@ -1,6 +1,5 @@
 /* HIP graphs: captured work in its order, which matches records without node ids. */
-#ifndef BACKEND_AMD_HIP_GRAPHS_H
-#define BACKEND_AMD_HIP_GRAPHS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -126,5 +125,3 @@ extern const struct tensors_reader hip_tensors_reader;
 
 /* After fork(), in the child. */
 void hip_tensors_forget(void);
-
-#endif

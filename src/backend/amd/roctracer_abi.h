@@ -5,8 +5,7 @@
  *
  * The numbers of HIP calls are not here: they are found by name at run time.
  */
-#ifndef BACKEND_AMD_ROCTRACER_ABI_H
-#define BACKEND_AMD_ROCTRACER_ABI_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -108,5 +107,3 @@ struct roctracer_roctx_data {
 	const char *message;
 	uint64_t id;
 };
-
-#endif

@@ -1,6 +1,5 @@
 /* Functions that the roctracer backend loads at run time, and its internal interface. */
-#ifndef BACKEND_AMD_ROCTRACER_API_H
-#define BACKEND_AMD_ROCTRACER_API_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -65,5 +64,3 @@ void roctracer_records_keep(uint32_t correlation, const uint64_t sizes[static 3]
 			    uint32_t shared_bytes);
 /* In the child of a fork: the pool is not usable there. */
 void roctracer_records_forget(void);
-
-#endif

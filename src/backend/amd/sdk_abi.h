@@ -6,8 +6,7 @@
  * is read only if it has the fields that are read. Handles are structs of one number, by value.
  * Kinds and operations have no numbers here: they are found by name (sdk_api.c).
  */
-#ifndef BACKEND_AMD_SDK_ABI_H
-#define BACKEND_AMD_SDK_ABI_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -306,5 +305,3 @@ SDK_AT(sdk_stochastic_sample, snapshot, 96)
 SDK_SIZE(sdk_agent, 312)
 #undef SDK_AT
 #undef SDK_SIZE
-
-#endif

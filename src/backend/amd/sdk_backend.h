@@ -1,6 +1,5 @@
 /* Internal interface of the rocprofiler-sdk backend. */
-#ifndef BACKEND_AMD_SDK_BACKEND_H
-#define BACKEND_AMD_SDK_BACKEND_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -245,5 +244,3 @@ int sdk_kinds_find(struct proton_error *err);
 size_t sdk_kinds_calls(bool of_memory, int32_t *operations, size_t capacity);
 /* The operation with a name that ends so; -1: the library does not have it. */
 int32_t sdk_kinds_operation(int kind, const char *name);
-
-#endif

@@ -1,6 +1,5 @@
 /* CUPTI's activity records. */
-#ifndef BACKEND_CUDA_ACTIVITY_H
-#define BACKEND_CUDA_ACTIVITY_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -19,5 +18,3 @@ uint64_t activity_graph_kernels(void);
 /* Flushes and waits for records: await_records_flush(). E_IO if CUPTI refuses to flush. */
 int activity_flush(uint64_t launched, uint32_t last_shared, bool in_doubt,
 		   struct proton_error *err);
-
-#endif

@@ -3,8 +3,7 @@
  * kernel: at once, or as a node of the graph that the stream is being captured into. Appends never
  * wait; values that find the ring buffer full are counted.
  */
-#ifndef BACKEND_CUDA_APPEND_H
-#define BACKEND_CUDA_APPEND_H
+#pragma once
 
 #include "backend/gpu/tensors.h"
 
@@ -12,5 +11,3 @@ extern const struct tensors_reader append_reader;
 
 /* After fork(), in the child. */
 void append_forget(void);
-
-#endif

@@ -13,8 +13,7 @@
  * 131072 slots of 32 bytes follow a header of 128; see struct entry in append.c. Checked with ptxas
  * by tests/python/test_append_kernel.py.
  */
-#ifndef BACKEND_CUDA_APPEND_KERNEL_H
-#define BACKEND_CUDA_APPEND_KERNEL_H
+#pragma once
 
 #define APPEND_KERNEL_NAME "proton_append_metric"
 
@@ -129,5 +128,3 @@ static const char append_kernel[] =
 	"\tret;\n"
 	"}\n";
 /* clang-format on */
-
-#endif

@@ -1,6 +1,5 @@
 /* Attaching to CUPTI and leaving it: docs/design/other-tools.md has safe orders and their costs. */
-#ifndef BACKEND_CUDA_ATTACH_H
-#define BACKEND_CUDA_ATTACH_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -39,5 +38,3 @@ bool attach_leave(void);
 /* In the child of a fork, which calls nothing of CUPTI. */
 void attach_forked(void);
 void attach_describe(backend_add_fn add, void *user);
-
-#endif

@@ -10,8 +10,7 @@
  * Calls that began before they were counted cannot be seen. They are short, unless they wait for
  * one that is counted: so the first closing after a reset lasts a little longer.
  */
-#ifndef BACKEND_CUDA_CALL_GATE_H
-#define BACKEND_CUDA_CALL_GATE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -58,5 +57,3 @@ bool call_gate_is_quiet(void);
 bool call_gate_has_other_users(enum call_gate_kind kind);
 /* The number of calls of graphs in this process. */
 uint64_t call_gate_graph_calls(void);
-
-#endif

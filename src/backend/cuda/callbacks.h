@@ -1,6 +1,5 @@
 /* CUPTI's callbacks: launches, graphs, modules and contexts. */
-#ifndef BACKEND_CUDA_CALLBACKS_H
-#define BACKEND_CUDA_CALLBACKS_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -40,5 +39,3 @@ bool callbacks_were_ended(void);
 
 /* Resource callback for graphs, on the application's thread. */
 void graphs_on_resource(uint32_t event, const struct cupti_graph_data *graph);
-
-#endif

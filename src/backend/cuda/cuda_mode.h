@@ -2,8 +2,7 @@
  * Modes of the backend: `pcsampling[:interval=CYCLES][:windows=LENGTH/DISTANCE][:serialized]`,
  * `default:windows=LENGTH/DISTANCE[:memory=SIZE][:overhead=PERCENT%]`, or "" for neither.
  */
-#ifndef BACKEND_CUDA_CUDA_MODE_H
-#define BACKEND_CUDA_CUDA_MODE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -43,5 +42,3 @@ struct cuda_mode {
 
 /* E_INVALID: not a mode of the backend, or it has another option or value. */
 int cuda_mode_read(const char *mode, struct cuda_mode *out, struct proton_error *err);
-
-#endif

@@ -6,8 +6,7 @@
  * Activity records grow at their end from version to version: the declarations are the prefix that
  * all of these versions share.
  */
-#ifndef BACKEND_CUDA_CUPTI_ABI_H
-#define BACKEND_CUDA_CUPTI_ABI_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -230,5 +229,3 @@ typedef uint64_t (*cupti_timestamp_fn)(void);
 typedef void (*cupti_buffer_requested_fn)(uint8_t **buffer, size_t *bytes, size_t *max_records);
 typedef void (*cupti_buffer_completed_fn)(void *context, uint32_t stream, uint8_t *buffer,
 					  size_t bytes, size_t valid_bytes);
-
-#endif

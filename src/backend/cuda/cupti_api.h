@@ -1,6 +1,5 @@
 /* Functions of libcupti, loaded at run time. */
-#ifndef BACKEND_CUDA_CUPTI_API_H
-#define BACKEND_CUDA_CUPTI_API_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -54,5 +53,3 @@ void cupti_api_version_text(uint32_t version, char *text, size_t capacity);
 
 /* E_PERMISSION, E_BUSY, ... with CUPTI's message and the remedy. `call` names the entry point. */
 int cupti_api_error(int result, const char *call, struct proton_error *err);
-
-#endif

@@ -3,8 +3,7 @@
  * declared without an SDK. It is complete from CUPTI 13.3 on. tests/python/test_cupti_abi.py
  * compares it with the real headers.
  */
-#ifndef BACKEND_CUDA_CUPTI_SECOND_ABI_H
-#define BACKEND_CUDA_CUPTI_SECOND_ABI_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -129,5 +128,3 @@ typedef void (*cupti_buffer_requested_2_fn)(uint8_t **buffer, size_t *bytes, siz
 					    const void *info);
 typedef void (*cupti_buffer_completed_2_fn)(uint8_t *buffer, size_t bytes, size_t valid_bytes,
 					    const struct cupti_complete_info *info);
-
-#endif

@@ -1,6 +1,5 @@
 /* Holding the program's threads outside of the driver while CUPTI is attached or left. */
-#ifndef BACKEND_CUDA_HOLD_H
-#define BACKEND_CUDA_HOLD_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -38,5 +37,3 @@ bool hold_misses_launches(void);
 /* Since when, and the time for which this process has held threads until now. */
 uint64_t hold_since_ns(void);
 uint64_t hold_spent_ns(void);
-
-#endif

@@ -6,8 +6,7 @@
  * The second one is used where CUPTI lets several tools subscribe to it, else the first:
  * docs/design/other-tools.md. PROTON_CUPTI_INTERFACE asks for one of them.
  */
-#ifndef BACKEND_CUDA_INTERFACE_H
-#define BACKEND_CUDA_INTERFACE_H
+#pragma once
 
 #include "backend/cuda/cupti_api.h"
 #include "record/backend.h"
@@ -69,5 +68,3 @@ bool interface_finalize(bool is_released);
 
 /* For the profile: the interface, other subscribers, and how kernel times are measured. */
 void interface_describe(backend_add_fn add, void *user);
-
-#endif

@@ -2,8 +2,7 @@
  * How kernel times are measured: by CUPTI's instrumentation in software, or by the hardware event
  * system (HES) of GPUs from Blackwell on. Not yet run on such a GPU.
  */
-#ifndef BACKEND_CUDA_KERNEL_TIMES_H
-#define BACKEND_CUDA_KERNEL_TIMES_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -51,5 +50,3 @@ bool replayed_graphs_are_suspect(void);
 bool replayed_graphs_any(void);
 /* CUPTI was left. */
 void replayed_graphs_clear(void);
-
-#endif

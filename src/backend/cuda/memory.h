@@ -1,6 +1,5 @@
 /* Memory copies and memsets, recorded while a session requests them. */
-#ifndef BACKEND_CUDA_MEMORY_H
-#define BACKEND_CUDA_MEMORY_H
+#pragma once
 
 #include "backend/cuda/cupti_api.h"
 #include "record/store/execution.h"
@@ -23,5 +22,3 @@ bool memory_read(const struct cupti_activity *record, struct memory_operation *o
 bool memory_is_call(uint32_t call);
 /* True if one call makes many records. */
 bool memory_is_batch(uint32_t call);
-
-#endif

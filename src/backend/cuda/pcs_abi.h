@@ -2,8 +2,7 @@
  * ABI of CUPTI's PC sampling, 12.4 to 13.x: the part that this backend uses, declared as in
  * cupti_abi.h. Each structure begins with its size, by which CUPTI knows the fields it has.
  */
-#ifndef BACKEND_CUDA_PCS_ABI_H
-#define BACKEND_CUDA_PCS_ABI_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -119,5 +118,3 @@ struct cupti_module_data {
 	size_t cubin_bytes;
 	const char *cubin;
 };
-
-#endif

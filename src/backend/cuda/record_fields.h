@@ -2,8 +2,7 @@
  * Fields of activity records that CUPTI's second interface is asked for, and reading them by the
  * layout that CUPTI reports with each buffer. No structure of a version of CUPTI is assumed.
  */
-#ifndef BACKEND_CUDA_RECORD_FIELDS_H
-#define BACKEND_CUDA_RECORD_FIELDS_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -112,5 +111,3 @@ static inline void record_fields_read(const struct record_plan *plan, const void
 	else
 		record_fields_read_each(plan, record, out);
 }
-
-#endif

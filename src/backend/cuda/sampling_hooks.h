@@ -1,6 +1,5 @@
 /* PC sampling (pcs/pc_sampling.h) in callbacks and records, which call it through this table. */
-#ifndef BACKEND_CUDA_SAMPLING_HOOKS_H
-#define BACKEND_CUDA_SAMPLING_HOOKS_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -38,5 +37,3 @@ static inline const struct sampling_hooks *sampling_hooks_get(void)
 	/* relaxed: a launch at the moment of a change may be of either side */
 	return atomic_load_explicit(&sampling_hooks, memory_order_relaxed);
 }
-
-#endif

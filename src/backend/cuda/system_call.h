@@ -1,6 +1,5 @@
 /* Threads in the driver: facts that the kernel has and CUPTI does not report. */
-#ifndef BACKEND_CUDA_SYSTEM_CALL_H
-#define BACKEND_CUDA_SYSTEM_CALL_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -14,5 +13,3 @@
 bool system_call_await_ioctl(const char *devices, uint64_t limit_ns);
 /* True if the thread runs or waits for a processor, outside of a system call; not if it sleeps. */
 bool system_call_is_running(pid_t thread);
-
-#endif

@@ -3,8 +3,7 @@
  * between. docs/design/windows.md. The functions are called by one caller of backend_use.c at a
  * time.
  */
-#ifndef BACKEND_CUDA_WINDOWS_H
-#define BACKEND_CUDA_WINDOWS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -38,5 +37,3 @@ void windows_describe(backend_add_fn add, void *user);
 
 /* For tests: as if that time had passed; moves the window if it is time. */
 void windows_skip(uint64_t ns);
-
-#endif

@@ -1,6 +1,5 @@
 /* Work captured in graphs, by node id, with the graph's id in its upper 32 bits. */
-#ifndef BACKEND_GPU_CAPTURED_NODES_H
-#define BACKEND_GPU_CAPTURED_NODES_H
+#pragma once
 
 #include "record/thread/captured.h"
 
@@ -52,5 +51,3 @@ size_t captured_nodes_count(void);
 /* Times that captured_nodes_origin() found different origins. */
 size_t captured_nodes_differing(void);
 void captured_nodes_set_patience(uint64_t ns);
-
-#endif

@@ -3,8 +3,7 @@
  * session is flushed. The vendor's library returns a buffer when it is full, which never happens in
  * a small program. A program that is killed or calls _exit() loses its buffers.
  */
-#ifndef BACKEND_GPU_FLUSH_THREAD_H
-#define BACKEND_GPU_FLUSH_THREAD_H
+#pragma once
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -39,5 +38,3 @@ bool flush_thread_is_idle(void);
 void flush_thread_stop(void);
 /* The loop of such a thread until it has to end. A backend with its own thread calls it there. */
 void flush_thread_run(struct periodic_thread *self, void (*on_idle)(void), void (*on_round)(void));
-
-#endif

@@ -3,8 +3,7 @@
  * finds the thread's context and stores it under the correlation ID that the records will carry.
  * Vendor-neutral; at most one backend of a GPU vendor uses it at a time.
  */
-#ifndef BACKEND_GPU_LAUNCHES_H
-#define BACKEND_GPU_LAUNCHES_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -118,5 +117,3 @@ void contexts_forget(const void *context);
 void contexts_clear(void);
 /* Waits for each by `synchronize`. False if one cannot be waited for: it may never end. */
 bool contexts_synchronize(bool (*synchronize)(void *context));
-
-#endif

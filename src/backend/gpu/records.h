@@ -1,6 +1,5 @@
 /* Finished work in a vendor's records: finding its launch and adding it to the profile. */
-#ifndef BACKEND_GPU_RECORDS_H
-#define BACKEND_GPU_RECORDS_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -142,5 +141,3 @@ void await_records_note_refused(void);
 uint64_t await_records_begin(void);
 void await_records_end(uint64_t start_ns);
 uint64_t await_records_cost_ns(void);
-
-#endif

@@ -2,8 +2,7 @@
  * Device metrics of a GPU backend, from request to value: read by an append to a buffer in host
  * memory, at once or in each replay of a graph, and attributed when the value arrives.
  */
-#ifndef BACKEND_GPU_TENSORS_H
-#define BACKEND_GPU_TENSORS_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -80,5 +79,3 @@ void tensors_catch_up(void);
  */
 void tensors_collect(void);
 void tensors_settle(void);
-
-#endif

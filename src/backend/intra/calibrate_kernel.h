@@ -1,6 +1,5 @@
 /* Calibration kernel, embedded from calibrate_kernel.ptx at build time, and its record layout. */
-#ifndef BACKEND_INTRA_CALIBRATE_KERNEL_H
-#define BACKEND_INTRA_CALIBRATE_KERNEL_H
+#pragma once
 
 #include <stddef.h>
 
@@ -13,5 +12,3 @@ extern const unsigned calibrate_shared_bytes;
 extern const char calibrate_kernel[]; /* PTX, terminated */
 extern const char calibrate_layout[];
 extern const size_t calibrate_layout_bytes;
-
-#endif

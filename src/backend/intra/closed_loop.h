@@ -7,8 +7,7 @@
  * has the others. A set over the budget is split into halves, which are tried in turn; one scope
  * over the budget is dropped. Locked inside; never calls a driver.
  */
-#ifndef BACKEND_INTRA_CLOSED_LOOP_H
-#define BACKEND_INTRA_CLOSED_LOOP_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -68,5 +67,3 @@ uint32_t closed_loop_weight(struct loop *loop);
 void closed_loop_price(struct loop *loop, struct loop_price *out);
 /* The price as text, or that it is unknown. NULL: the kernel has no loop. */
 void closed_loop_write(struct loop *loop, struct out *out);
-
-#endif

@@ -3,8 +3,7 @@
  * size, and cleared before reuse (launch_reader.h). Taking one costs a lock. While the pool grows,
  * a few launches also cost an allocation, for several buffers at once.
  */
-#ifndef BACKEND_INTRA_DEVICE_BUFFERS_H
-#define BACKEND_INTRA_DEVICE_BUFFERS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -75,5 +74,3 @@ void device_buffers_drop(struct buffer *buffer);
 void device_buffers_empty(void);
 /* After fork(), in the child, where no buffer exists. */
 void device_buffers_forget(void);
-
-#endif

@@ -2,8 +2,7 @@
  * Device clocks: for each driver context with launches, its device, the clock rates, and the offset
  * between the global timer and the host clock.
  */
-#ifndef BACKEND_INTRA_DEVICE_CLOCK_H
-#define BACKEND_INTRA_DEVICE_CLOCK_H
+#pragma once
 
 #include "backend/intra/trace_builder.h"
 #include "intra/decode/decoder.h"
@@ -37,5 +36,3 @@ int64_t device_clock_offset(struct device_clock *clock, uint64_t before_ns, uint
 /* Contexts may be destroyed before the next run, and their handles reused. */
 void device_clock_clear(void);
 void device_clock_forget(void);
-
-#endif

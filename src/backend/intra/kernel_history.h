@@ -2,8 +2,7 @@
  * Running totals of a kernel's launches in one context, in the current run, shared by all reader
  * threads. After each launch the profile gets what the launch adds, and properties of the total.
  */
-#ifndef BACKEND_INTRA_KERNEL_HISTORY_H
-#define BACKEND_INTRA_KERNEL_HISTORY_H
+#pragma once
 
 #include <pthread.h>
 
@@ -38,5 +37,3 @@ void kernel_history_report_prices(void);
 void kernel_history_clear(void);
 /* After fork(), in the child. */
 void kernel_history_forget(void);
-
-#endif

@@ -4,8 +4,7 @@
  * threads only append to the queue. The first reader thread starts with the first launch, further
  * ones when launches that have ended are waiting.
  */
-#ifndef BACKEND_INTRA_LAUNCH_QUEUE_H
-#define BACKEND_INTRA_LAUNCH_QUEUE_H
+#pragma once
 
 #include "backend/intra/device_buffers.h"
 #include "intra/mode.h"
@@ -24,5 +23,3 @@ void launch_queue_flush(void);
 /* Flushes and ends the reader threads. */
 void launch_queue_stop(void);
 void launch_queue_forget(void);
-
-#endif

@@ -9,8 +9,7 @@
  * one in the ring buffer. The copy engine does it: a memset would be a kernel, which competes with
  * the program's kernels.
  */
-#ifndef BACKEND_INTRA_LAUNCH_READER_H
-#define BACKEND_INTRA_LAUNCH_READER_H
+#pragma once
 
 #include "backend/intra/device_buffers.h"
 #include "backend/intra/device_clock.h"
@@ -52,5 +51,3 @@ void launch_reader_end_turn(const struct launch *launch);
 /* At the end of a run, without launches, before device_clock_clear(). */
 void launch_reader_fini(struct launch_reader *reader);
 void launch_reader_forget(void);
-
-#endif

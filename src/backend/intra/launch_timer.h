@@ -2,8 +2,7 @@
  * Times of launches by events before and after them, for closed loops. A launch waits for nothing:
  * its time is read by a later one, or never.
  */
-#ifndef BACKEND_INTRA_LAUNCH_TIMER_H
-#define BACKEND_INTRA_LAUNCH_TIMER_H
+#pragma once
 
 #include "backend/intra/closed_loop.h"
 
@@ -21,5 +20,3 @@ void launch_timers_read(void);
 void launch_timers_clear(void);
 /* After fork(), in the child. */
 void launch_timers_forget(void);
-
-#endif

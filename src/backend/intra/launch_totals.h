@@ -3,8 +3,7 @@
  * cycles. Each reader thread has one. kernel_history.h sums launches in a tree of the same kind and
  * reports them to the profile.
  */
-#ifndef BACKEND_INTRA_LAUNCH_TOTALS_H
-#define BACKEND_INTRA_LAUNCH_TOTALS_H
+#pragma once
 
 #include "backend/intra/loaded_kernels.h"
 
@@ -83,5 +82,3 @@ uint32_t launch_totals_child(struct launch_totals *totals, uint32_t parent, uint
 /* Resets all counts, which kernel_history.c has added. */
 void launch_totals_reset(struct launch_totals *totals);
 void launch_totals_fini(struct launch_totals *totals);
-
-#endif

@@ -1,6 +1,5 @@
 /* Instrumented kernels that are loaded, by the driver's function handle. */
-#ifndef BACKEND_INTRA_LOADED_KERNELS_H
-#define BACKEND_INTRA_LOADED_KERNELS_H
+#pragma once
 
 #include <stdatomic.h>
 
@@ -59,5 +58,3 @@ void loaded_kernels_reset(void);
 /* Calls `visit` for each. */
 void loaded_kernels_visit(void (*visit)(struct kernel *kernel));
 void loaded_kernels_forget(void);
-
-#endif

@@ -1,6 +1,5 @@
 /* Per-kernel loss reports (one warning per kernel) and the limit on launches kept in traces. */
-#ifndef BACKEND_INTRA_LOSS_WARNINGS_H
-#define BACKEND_INTRA_LOSS_WARNINGS_H
+#pragma once
 
 #include "backend/intra/loaded_kernels.h"
 
@@ -21,5 +20,3 @@ void loss_add(struct kernel *kernel, const struct decode_totals *totals);
 /* Prints the new warnings of all kernels. */
 void loss_report_all(void);
 void loss_forget(void);
-
-#endif

@@ -2,8 +2,7 @@
  * Record overhead of a device, for modes that subtract it. Calibration runs a kernel that has the
  * same records as any instrumented kernel and does nothing else.
  */
-#ifndef BACKEND_INTRA_RECORD_OVERHEAD_H
-#define BACKEND_INTRA_RECORD_OVERHEAD_H
+#pragma once
 
 #include "base/err.h"
 #include "intra/decode/decoder.h"
@@ -27,5 +26,3 @@ int record_overhead_start(const struct instrument_mode *mode, struct proton_erro
 struct decode_overhead record_overhead_on(const struct device *device);
 /* After fork(), in the child. */
 void record_overhead_forget(void);
-
-#endif

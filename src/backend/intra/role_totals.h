@@ -3,8 +3,7 @@
  * CTAs in each of the first eight launches of a kernel in a context, then in every 64th launch.
  * Results are added to the profile below the kernel; see model/warp_metrics.h.
  */
-#ifndef BACKEND_INTRA_ROLE_TOTALS_H
-#define BACKEND_INTRA_ROLE_TOTALS_H
+#pragma once
 
 #include <stdatomic.h>
 
@@ -49,5 +48,3 @@ bool role_reading_add(struct role_reading *reading, const struct decoder *decode
  */
 void role_reading_commit(struct role_reading *reading, uint64_t ctas);
 void role_reading_fini(struct role_reading *reading);
-
-#endif

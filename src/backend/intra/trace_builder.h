@@ -2,8 +2,7 @@
  * Trace builder: one launch as slices on tracks, with times converted from cycles to the host
  * clock. Slices of a sub-track follow each other or nest.
  */
-#ifndef BACKEND_INTRA_TRACE_BUILDER_H
-#define BACKEND_INTRA_TRACE_BUILDER_H
+#pragma once
 
 #include "backend/intra/launch_totals.h"
 #include "record/store/execution.h"
@@ -40,5 +39,3 @@ void trace_builder_fini(struct trace_builder *builder);
  * registers differ by wave. `arch` is the device's, such as "gfx942".
  */
 uint32_t trace_builder_amd_processor(const char *arch, uint32_t hw_id, uint32_t xcc_id);
-
-#endif

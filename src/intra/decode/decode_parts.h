@@ -1,6 +1,5 @@
 /* The parts of decoding a CTA, in the order in which decoder.c calls them. */
-#ifndef INTRA_DECODE_DECODE_PARTS_H
-#define INTRA_DECODE_DECODE_PARTS_H
+#pragma once
 
 #include "intra/decode/decoder.h"
 
@@ -56,5 +55,3 @@ bool decode_subtract_overhead(struct decoder *decoder, const struct decode_unit 
 bool decode_unit_sums(struct decoder *decoder, uint8_t index, const uint8_t *bytes);
 /* Makes executions of the CTA's events after all its units have been read. */
 bool decode_async_events(struct decoder *decoder);
-
-#endif

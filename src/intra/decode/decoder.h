@@ -6,8 +6,7 @@
  * decoded are counted, by scope or by warp, and never become executions. Decoding is linear in the
  * records except for one sort.
  */
-#ifndef INTRA_DECODE_DECODER_H
-#define INTRA_DECODE_DECODER_H
+#pragma once
 
 #include "intra/layout.h"
 
@@ -145,5 +144,3 @@ void decode_prefetch(const struct instrument_layout *layout, const void *bytes);
 /* Clock rate of the unit in MHz, or `fallback_mhz` if it ran too briefly to measure it. */
 double decode_mhz(const struct instrument_layout *layout, const struct decode_unit *unit,
 		  double fallback_mhz);
-
-#endif

@@ -1,6 +1,5 @@
 /* LLVM IR emitter: writes the instrumented text. One table of functions per vendor. */
-#ifndef INTRA_LLVM_EMIT_H
-#define INTRA_LLVM_EMIT_H
+#pragma once
 
 #include "base/array.h"
 #include "base/buf.h"
@@ -138,5 +137,3 @@ struct emit_operand emit_sum_word(const struct emit *emit, uint32_t word);
 void emit_text(const struct emit *emit);
 /* Checks the names in what was written. E_UNSUPPORTED with the name, E_NOMEM. */
 int verify_names(const char *text, size_t length, struct proton_error *err);
-
-#endif

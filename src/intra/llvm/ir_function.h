@@ -9,8 +9,7 @@
  * line, and "}" alone after the last block. The parser relies on nothing else. A kernel that cannot
  * be parsed is not instrumented.
  */
-#ifndef INTRA_LLVM_IR_FUNCTION_H
-#define INTRA_LLVM_IR_FUNCTION_H
+#pragma once
 
 #include <stdint.h>
 
@@ -163,5 +162,3 @@ void ir_module_fini(struct ir_function *kernel);
  */
 int callees_find(struct ir_function *kernel, struct proton_error *err);
 void callees_free(struct callees *callees);
-
-#endif

@@ -1,6 +1,5 @@
 /* Lines of LLVM IR: names, instructions and markers in them, and tables of names. */
-#ifndef INTRA_LLVM_IR_TEXT_H
-#define INTRA_LLVM_IR_TEXT_H
+#pragma once
 
 #include <stdint.h>
 
@@ -62,5 +61,3 @@ uint32_t ir_names_find(const struct ir_names *map, struct slice name);
 /* Adds a name, which is not copied. False if it exists already or there is no space. */
 bool ir_names_add(struct ir_names *map, struct slice name, uint32_t number);
 void ir_names_fini(struct ir_names *map);
-
-#endif

@@ -5,8 +5,7 @@
  * The input is the text that unmodified Triton passes to its code generator. A kernel without
  * markers is not changed.
  */
-#ifndef INTRA_LLVM_LLVM_PASS_H
-#define INTRA_LLVM_LLVM_PASS_H
+#pragma once
 
 #include "intra/layout.h"
 #include "intra/llvm/ir_function.h"
@@ -50,5 +49,3 @@ struct instrument_result {
 int instrument_llvm(const char *text, size_t length, const struct instrument_options *options,
 		    struct instrument_result *out, struct proton_error *err);
 void instrument_result_fini(struct instrument_result *result);
-
-#endif

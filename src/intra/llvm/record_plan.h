@@ -6,8 +6,7 @@
  * stores and half the space. Markers without instructions between them share a clock read, except
  * where a scope would become empty.
  */
-#ifndef INTRA_LLVM_RECORD_PLAN_H
-#define INTRA_LLVM_RECORD_PLAN_H
+#pragma once
 
 #include "intra/layout.h"
 #include "intra/llvm/ir_function.h"
@@ -98,5 +97,3 @@ bool static_nesting(const struct ir_function *kernel, const struct plan *plans,
  * other. INSTRUMENT_NO_SCOPE if there is none. `around[i]` are the scopes that contain scope i.
  */
 uint16_t static_nesting_parent(const struct scope_set *around, uint32_t scope, uint32_t count);
-
-#endif

@@ -11,8 +11,7 @@
  * one. Then there is one sum per scope, starts are counted too, and if the scope around another one
  * is uncertain, the executions inside it are counted.
  */
-#ifndef INTRA_LLVM_SUM_PLAN_H
-#define INTRA_LLVM_SUM_PLAN_H
+#pragma once
 
 #include "intra/llvm/record_plan.h"
 
@@ -72,5 +71,3 @@ struct plan_value sum_plan_entry(const struct sum_plan *sums, uint32_t variable,
 /* The value in a block before marker `end`. */
 struct plan_value sum_plan_value(const struct sum_plan *sums, uint32_t variable, uint32_t block,
 				 uint32_t end);
-
-#endif

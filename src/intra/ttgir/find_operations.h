@@ -1,6 +1,5 @@
 /* Candidates for automatic scopes: found, named, and limited in number. */
-#ifndef INTRA_TTGIR_FIND_OPERATIONS_H
-#define INTRA_TTGIR_FIND_OPERATIONS_H
+#pragma once
 
 #include "intra/mode.h"
 #include "intra/ttgir/mlir_text.h"
@@ -114,5 +113,3 @@ int scope_budget_apply(const struct mlir_regions *lines, const struct instrument
 		       struct scope_budget *out, struct proton_error *err);
 /* Drops all scopes that `names` does not have, one per line. */
 void scope_budget_keep(struct sites *sites, struct slice names);
-
-#endif

@@ -4,8 +4,7 @@
  * Only the ratio of such times to the cost of records is used, so they are rough: the work of one
  * CTA on its SM, memory and arithmetic at the same time, and a latency.
  */
-#ifndef INTRA_TTGIR_KERNEL_COST_H
-#define INTRA_TTGIR_KERNEL_COST_H
+#pragma once
 
 #include "intra/ttgir/mlir_text.h"
 
@@ -61,5 +60,3 @@ double kernel_cost_registers(const struct kernel_cost *cost, const struct mlir_l
 double kernel_cost_of_bytes(double bytes);
 /* Cycles from the start to the end of one execution of the region. */
 double kernel_cost_cycles(const struct kernel_cost *cost, uint32_t region);
-
-#endif

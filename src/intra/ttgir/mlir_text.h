@@ -1,6 +1,5 @@
 /* MLIR text utilities: lines, operations and locations, shared by the passes over TTGIR. */
-#ifndef INTRA_TTGIR_MLIR_TEXT_H
-#define INTRA_TTGIR_MLIR_TEXT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -113,5 +112,3 @@ struct mlir_frames mlir_locations_frames(const struct mlir_regions *lines, struc
 bool mlir_is_same_line(const struct mlir_location *a, const struct mlir_location *b);
 /* A hash that is equal for equal locations with equal callers, also in another text; 0: unknown. */
 uint64_t mlir_locations_key(const struct mlir_regions *lines, struct slice location);
-
-#endif

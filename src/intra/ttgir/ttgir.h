@@ -12,8 +12,7 @@
  * they are removed before and restored after. Locations and indentation are preserved; text that
  * cannot be parsed stays unchanged.
  */
-#ifndef INTRA_TTGIR_TTGIR_H
-#define INTRA_TTGIR_TTGIR_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -95,5 +94,3 @@ int ttgir_restore_scopes(const char *before, size_t before_length, const char *a
 			 size_t after_length, struct ttgir_result *out, struct proton_error *err);
 
 void ttgir_result_fini(struct ttgir_result *result);
-
-#endif

@@ -12,8 +12,7 @@
  * The decoder's overhead must be 0, 0: subtracting it would shift the units' clocks against each
  * other.
  */
-#ifndef INTRA_WARPS_SEGMENTS_H
-#define INTRA_WARPS_SEGMENTS_H
+#pragma once
 
 #include "intra/decode/decoder.h"
 
@@ -168,5 +167,3 @@ void warps_roles_find(const struct warps_sums *sums, const struct warps_kinds *k
 /* "partition0@mm.py:12 (warps 4-7)", "warp 0" */
 void warps_role_name(const struct warps_roles *roles, const struct instrument_layout *layout,
 		     uint32_t role, struct out *out);
-
-#endif

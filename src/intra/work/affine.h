@@ -3,8 +3,7 @@
  * fixed value: the number of the program, the iterations of loops and the positions in a tensor.
  * Points where such forms are not negative are counted without visiting them.
  */
-#ifndef INTRA_WORK_AFFINE_H
-#define INTRA_WORK_AFFINE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -103,5 +102,3 @@ bool footprint_add(struct footprint *footprint, const struct footprint_access *a
 /* The number of bytes; NAN: unknown. Changes the boxes. */
 double footprint_bytes(struct footprint *footprint);
 void footprint_fini(struct footprint *footprint);
-
-#endif

@@ -2,8 +2,7 @@
  * A kernel in TTIR, the first of Triton's dialects, as operations on numbered values. TTIR has the
  * operations of the source; TTGIR has copies of them, which the pipeliner made.
  */
-#ifndef INTRA_WORK_PROGRAM_H
-#define INTRA_WORK_PROGRAM_H
+#pragma once
 
 #include "base/err.h"
 #include "base/slice.h"
@@ -61,5 +60,3 @@ struct program {
 /* E_UNSUPPORTED for text that is not formatted as MLIR prints it, or has no kernel; E_NOMEM. */
 int program_read(struct slice text, struct program *out, struct proton_error *err);
 void program_fini(struct program *program);
-
-#endif

@@ -1,6 +1,5 @@
 /* Evaluating a kernel for a launch: values, control flow and counting. */
-#ifndef INTRA_WORK_RUN_H
-#define INTRA_WORK_RUN_H
+#pragma once
 
 #include <stddef.h>
 #include <string.h>
@@ -89,5 +88,3 @@ struct run {
 void count_operation(struct run *run, const struct program_line *line);
 /* Adds to everything an unknown amount. */
 void count_anything(struct run *run);
-
-#endif

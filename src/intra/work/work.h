@@ -3,8 +3,7 @@
  * counted from its TTIR and the launch's arguments. Nothing is guessed: numbers that depend on data
  * are between bounds.
  */
-#ifndef INTRA_WORK_WORK_H
-#define INTRA_WORK_WORK_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -50,5 +49,3 @@ int work_read(const char *text, size_t length, struct program **out, struct prot
 int work_count(const struct program *program, const struct work_launch *launch, struct work *out,
 	       struct proton_error *err);
 void work_free(struct program *program);
-
-#endif

@@ -5,8 +5,7 @@
  * It has its own table of descriptors: a program that closes all descriptors does not end it, a
  * forked child does not inherit the socket, and connections take no descriptors of the program.
  */
-#ifndef RECORD_CONTROL_LISTENER_H
-#define RECORD_CONTROL_LISTENER_H
+#pragma once
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -55,5 +54,3 @@ void listener_end_thread(struct control *control);
 void *listener_run(void *data);
 /* Makes the listener look at must_end. */
 void listener_wake(const struct control *control);
-
-#endif

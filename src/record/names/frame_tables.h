@@ -2,8 +2,7 @@
  * Internal tables of frames and contexts, shared by frames.c, context_tree.c and scope_names.c. All
  * additions need frames_lock. Lookups need it too, or a section (record/thread/thread_self.h).
  */
-#ifndef RECORD_NAMES_FRAME_TABLES_H
-#define RECORD_NAMES_FRAME_TABLES_H
+#pragma once
 
 #include "base/map.h"
 #include "base/region.h"
@@ -59,5 +58,3 @@ uint32_t context_tree_find(uint32_t parent, uint32_t frame);
 uint32_t context_tree_add(uint32_t parent, uint32_t frame);
 /* There is no second level of "(other)" below "(other)". */
 bool context_tree_repeats_other(uint32_t parent, uint32_t frame);
-
-#endif

@@ -4,8 +4,7 @@
  * because a program's contexts recur. Their meaning never changes, except for names that were
  * entered and cleared: see below.
  */
-#ifndef RECORD_NAMES_FRAMES_H
-#define RECORD_NAMES_FRAMES_H
+#pragma once
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -235,5 +234,3 @@ void reused_names_renew(uint32_t frame);
 uint32_t reused_names_take(uint32_t parent);
 bool reused_names_has_free(uint32_t parent);
 void reused_names_give(uint32_t parent, uint32_t frame);
-
-#endif

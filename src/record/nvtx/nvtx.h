@@ -4,8 +4,7 @@
  * library for that: NVTX loads it, because NVTX_INJECTION64_PATH names it while a backend requests
  * it.
  */
-#ifndef RECORD_NVTX_NVTX_H
-#define RECORD_NVTX_NVTX_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -47,5 +46,3 @@ uint64_t nvtx_payload_register(const void *domain, const struct nvtx_schema *sch
 struct nvtx_communicator nvtx_payload_communicator(const void *domain,
 						   const struct nvtx_payload_data *data,
 						   size_t count);
-
-#endif

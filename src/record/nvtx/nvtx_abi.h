@@ -7,8 +7,7 @@
  * function that returns NVTX's tables. A table is an array of pointers to NVTX's function pointers.
  * The tool stores its functions there; the others become no-ops.
  */
-#ifndef RECORD_NVTX_NVTX_ABI_H
-#define RECORD_NVTX_NVTX_ABI_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -174,5 +173,3 @@ _Static_assert(offsetof(struct nvtx_extension, segments) == 16, "NVTX ABI");
 _Static_assert(sizeof(struct nvtx_extension) == 40, "NVTX ABI");
 _Static_assert(sizeof(struct nvtx_schema_entry) == 64, "NVTX ABI");
 _Static_assert(sizeof(struct nvtx_schema) == 80, "NVTX ABI");
-
-#endif

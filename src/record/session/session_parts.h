@@ -1,6 +1,5 @@
 /* Internal interface of the files that start, keep and end sessions. */
-#ifndef RECORD_SESSION_SESSION_PARTS_H
-#define RECORD_SESSION_SESSION_PARTS_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -129,5 +128,3 @@ void reclaim_names(void);
 
 /* Waits while an arrived signal is handled; returns if none is, or it has not ended the process. */
 void signals_wait_raised(void);
-
-#endif

@@ -1,6 +1,5 @@
 /* Recorder interface for backends: additions to sessions beside kernels. From any thread. */
-#ifndef RECORD_SETS_RECORD_SESSIONS_H
-#define RECORD_SETS_RECORD_SESSIONS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -42,5 +41,3 @@ bool record_intra(const struct intra_launch *launch);
 void record_intra_launch(struct proton_context where, uint32_t device);
 /* True if there is such a trace. */
 bool record_wants_intra(struct proton_context where);
-
-#endif

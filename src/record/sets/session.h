@@ -4,8 +4,7 @@
  * change phase while a kernel runs; its record still finds the sessions that were active at its
  * launch.
  */
-#ifndef RECORD_SETS_SESSION_H
-#define RECORD_SETS_SESSION_H
+#pragma once
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -168,5 +167,3 @@ const struct profile *registry_part(const struct session *session, uint32_t phas
 void registry_forget_part(struct session *session);
 /* In the child of a fork: there are no sessions. */
 void registry_fork_child(void);
-
-#endif

@@ -1,6 +1,5 @@
 /* Table of the process's devices, shared by all sessions. Ids are small and never reused. */
-#ifndef RECORD_STORE_DEVICES_H
-#define RECORD_STORE_DEVICES_H
+#pragma once
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -79,5 +78,3 @@ enum code_object_state code_objects_read(uint64_t crc,
 uint32_t code_objects_generation(void);
 
 extern pthread_mutex_t code_objects_lock; /* for fork() */
-
-#endif

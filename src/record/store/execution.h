@@ -1,6 +1,5 @@
 /* Execution record: one kernel, memory copy or memset on a device, from a backend to the stores. */
-#ifndef RECORD_STORE_EXECUTION_H
-#define RECORD_STORE_EXECUTION_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -99,5 +98,3 @@ struct intra_launch {
 	const struct intra_event *events; /* enclosing events first */
 	size_t event_count;
 };
-
-#endif

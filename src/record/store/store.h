@@ -1,6 +1,5 @@
 /* Store of one session: its file's rows, and maps to them. Calls need the session's lock. */
-#ifndef RECORD_STORE_STORE_H
-#define RECORD_STORE_STORE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -370,5 +369,3 @@ void store_phase_clear(struct store *store, uint32_t phase, bool up_to);
 int store_profile(const struct store *store, uint32_t phase, struct profile **out,
 		  struct proton_error *err);
 uint64_t store_context_count(const struct store *store);
-
-#endif

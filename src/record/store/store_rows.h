@@ -1,6 +1,5 @@
 /* Internal interface of the store: its rows, for the files store*.c. */
-#ifndef RECORD_STORE_STORE_ROWS_H
-#define RECORD_STORE_STORE_ROWS_H
+#pragma once
 
 #include "record/store/store.h"
 
@@ -195,5 +194,3 @@ void store_config(struct store *store, uint32_t kernel, const struct launch_conf
 /* Needs no lock of the session: a known row or an unknown configuration; else false. */
 bool store_config_add(const struct store *store, uint32_t kernel,
 		      const struct launch_config *config, uint64_t duration_ns, bool is_shared);
-
-#endif

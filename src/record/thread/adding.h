@@ -9,8 +9,7 @@
  * ending the session need constant values and pause them: threads then take the session's lock, and
  * wait.
  */
-#ifndef RECORD_THREAD_ADDING_H
-#define RECORD_THREAD_ADDING_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -38,5 +37,3 @@ void adding_pause(struct session *session);
 void adding_resume(struct session *session);
 /* The session has ended: waits until no thread adds to it. */
 void adding_stop(struct session *session);
-
-#endif

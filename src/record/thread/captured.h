@@ -5,8 +5,7 @@
  * Kernels of a graph replay appear below the replay's context: LAUNCH / <captured_at> / CAPTURE /
  * kernel.
  */
-#ifndef RECORD_THREAD_CAPTURED_H
-#define RECORD_THREAD_CAPTURED_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -105,5 +104,3 @@ void device_metric_add(const struct device_metric *metric, const struct proton_c
 
 /* Returns the memory to the program. Called once. */
 void device_metric_release(const struct device_metric *metric);
-
-#endif

@@ -1,6 +1,5 @@
 /* Recorder interface for backends: launches of the calling thread, and finished kernels. */
-#ifndef RECORD_THREAD_RECORD_LAUNCH_H
-#define RECORD_THREAD_RECORD_LAUNCH_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -78,5 +77,3 @@ void correlate_put(uint32_t number, const struct correlation *correlation);
 bool correlate_take(uint32_t number, struct correlation *out);
 /* After the last session: removes all entries. */
 void correlate_clear(void);
-
-#endif

@@ -1,6 +1,5 @@
 /* Threads of the program, for other layers: the main one, open scopes, waiting for all of them. */
-#ifndef RECORD_THREAD_THREAD_H
-#define RECORD_THREAD_THREAD_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -44,5 +43,3 @@ bool thread_has_holder(void);
  * its exit. False: no memory.
  */
 bool scopes_await_range(const char *name, void (*change)(bool is_begin));
-
-#endif

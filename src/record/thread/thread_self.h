@@ -2,8 +2,7 @@
  * State of the calling thread, for the files of this room, and what is inline for the scope path.
  * Other threads read the section, and with the thread's lock the contexts of its scopes.
  */
-#ifndef RECORD_THREAD_THREAD_SELF_H
-#define RECORD_THREAD_THREAD_SELF_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -257,5 +256,3 @@ static inline void section_end(struct thread *thread, bool is_outermost)
 /* Begins an event of a thread at `where` in the sessions that are traces. */
 void thread_begin_event(struct thread *thread, enum event_kind kind, struct proton_context where,
 			struct trace_event *event);
-
-#endif

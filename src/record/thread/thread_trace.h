@@ -6,8 +6,7 @@
  * costs two clock readings and the thread's own lock; only the end of a session ever contends for
  * it.
  */
-#ifndef RECORD_THREAD_THREAD_TRACE_H
-#define RECORD_THREAD_THREAD_TRACE_H
+#pragma once
 
 #include <pthread.h>
 #include <sched.h>
@@ -83,5 +82,3 @@ void thread_trace_each(void (*visit)(struct trace_thread *thread));
 
 /* Call it in the child of a fork. `own` is the calling thread's, or NULL. */
 void thread_trace_fork_child(struct trace_thread *own);
-
-#endif

@@ -1,6 +1,5 @@
 /* Checks of the output before any input is read: its format with other options, and its path. */
-#ifndef VIEWER_EXPORT_EXPORT_CHECK_H
-#define VIEWER_EXPORT_EXPORT_CHECK_H
+#pragma once
 
 #include <stdbool.h>
 #include <sys/stat.h>
@@ -33,5 +32,3 @@ bool export_is_for_programs(const struct exporter *exporter);
  * profile: with --diff, unless the format compares profiles itself, or with --merge other than sum.
  */
 bool export_is_of_columns(const struct options *options);
-
-#endif

@@ -2,8 +2,7 @@
  * Conversion of the viewer's columns to the metrics of export/export_view.h: inclusive values,
  * which the tree shows, exclusive values, which stacks and flame graphs are made of, and the unit.
  */
-#ifndef VIEWER_EXPORT_EXPORT_MEASURE_H
-#define VIEWER_EXPORT_EXPORT_MEASURE_H
+#pragma once
 
 #include "export/export_view.h"
 #include "viewer/query/derive.h"
@@ -36,5 +35,3 @@ struct export_metric measure_describe(const struct measure *measure, const struc
  * Run-length encodes the values per node: most equal the one before. Returns the new size in bytes.
  */
 size_t measure_pack(struct measure *measure, struct export_metric *metric, size_t node_count);
-
-#endif

@@ -1,8 +1,7 @@
 /*
  * Exports: the profile with the metrics and filters of the screen, in a format of other tools.
  */
-#ifndef VIEWER_EXPORT_EXPORT_RUN_H
-#define VIEWER_EXPORT_EXPORT_RUN_H
+#pragma once
 
 #include "model/profile.h"
 #include "viewer/query/input.h"
@@ -25,5 +24,3 @@ int export_columns(const struct options *options, struct view *view, struct prot
 
 /* --strip: a copy of a profile file without identities, source text and machine code. */
 int strip_run(const char *path, const char *output, bool no_clobber, struct proton_error *err);
-
-#endif

@@ -2,8 +2,7 @@
  * Output formats of proton-viewer: one table, from which --export, its help, its error messages and
  * the choice by suffix are made. A new format is one row here and one file.
  */
-#ifndef VIEWER_EXPORT_EXPORTERS_H
-#define VIEWER_EXPORT_EXPORTERS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -81,5 +80,3 @@ static inline bool output_is_export(const struct output_options *output)
 {
 	return output->exporter && output->exporter->input != EXPORTS_TABLE;
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* Parts of the HTML report that are made from a profile: its tables, and two pages as JSON. */
-#ifndef VIEWER_EXPORT_REPORT_PAGES_H
-#define VIEWER_EXPORT_REPORT_PAGES_H
+#pragma once
 
 #include "export/export_view.h"
 #include "viewer/query/raw_metrics.h"
@@ -24,5 +23,3 @@ void report_ranks_write(const struct profile *profile, const struct options *opt
  */
 int report_source_write(struct profile *profile, const struct options *options, struct out *out,
 			struct proton_error *err);
-
-#endif

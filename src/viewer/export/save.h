@@ -2,8 +2,7 @@
  * Output of the viewer: the screen, an atomically replaced file, or standard output. A signal that
  * ends the program (Ctrl-C) leaves no incomplete file.
  */
-#ifndef VIEWER_EXPORT_SAVE_H
-#define VIEWER_EXPORT_SAVE_H
+#pragma once
 
 #include "base/buf.h"
 #include "model/profile.h"
@@ -29,5 +28,3 @@ int report_show(const struct options *options, const struct profile *profile,
 /* Prints the text, whatever format was asked for. */
 int report_show_text(const struct options *options, const struct profile *profile,
 		     report_write_fn *write, const void *context);
-
-#endif

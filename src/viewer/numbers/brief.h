@@ -6,8 +6,7 @@
  * interval is within 10 %; "medium" if it follows from a model of the GPU, or from a tenth as
  * many; else "low". All are low if records were lost or the profile is incomplete.
  */
-#ifndef VIEWER_NUMBERS_BRIEF_H
-#define VIEWER_NUMBERS_BRIEF_H
+#pragma once
 
 #include "model/profile.h"
 #include "viewer/numbers/utilization.h"
@@ -90,5 +89,3 @@ extern const struct brief_rule brief_rules[]; /* the last has no kind */
 int brief_init(struct brief *brief, struct profile *profile, const uint8_t *state,
 	       const struct options *options, struct proton_error *err);
 void brief_fini(struct brief *brief);
-
-#endif

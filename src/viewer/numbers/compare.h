@@ -3,8 +3,7 @@
  * Every value is derived within its own profile and then compared. Nodes with the same path are the
  * same node.
  */
-#ifndef VIEWER_NUMBERS_COMPARE_H
-#define VIEWER_NUMBERS_COMPARE_H
+#pragma once
 
 #include "model/merge.h"
 #include "viewer/query/input.h"
@@ -101,5 +100,3 @@ struct metric_column *comparison_words(struct view *view, char *name, const char
 /* Numbers for the gate of a name. */
 void comparison_gate(const struct comparison *comparison, struct view *view, size_t name,
 		     const struct gate_numbers *numbers);
-
-#endif

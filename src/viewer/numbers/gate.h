@@ -20,8 +20,7 @@
  *
  * A time needs a unit ("time/ms"), unless its change is in percent.
  */
-#ifndef VIEWER_NUMBERS_GATE_H
-#define VIEWER_NUMBERS_GATE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -107,5 +106,3 @@ void gate_report_result(const struct gate_result *result, const struct profile *
 /* Writes the member "gates" that docs/guide/viewing.md describes. Unknown values are null. */
 void gate_write_json(struct json_writer *json, const struct gate_result *results, size_t count,
 		     const struct profile *profile);
-
-#endif

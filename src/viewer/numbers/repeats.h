@@ -13,8 +13,7 @@
  * It is deterministic and works from 2 runs on each side. A rank test (Mann-Whitney) cannot reach
  * 95 % with fewer than 4 runs on each side, and most builds repeat 3 to 5 times.
  */
-#ifndef VIEWER_NUMBERS_REPEATS_H
-#define VIEWER_NUMBERS_REPEATS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -55,5 +54,3 @@ enum verdict verdict_of(double low, double high, bool is_time);
 double difference_without_noise(double difference, double scale);
 /* True if a higher value of the metric means slower. */
 bool verdict_is_time(const char *metric);
-
-#endif

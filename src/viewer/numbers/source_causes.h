@@ -6,8 +6,7 @@
  * each issues instructions; for a barrier, each instruction since the barrier before counts by its
  * own samples, which go where its own waiting goes.
  */
-#ifndef VIEWER_NUMBERS_SOURCE_CAUSES_H
-#define VIEWER_NUMBERS_SOURCE_CAUSES_H
+#pragma once
 
 #include "viewer/numbers/source_code.h"
 
@@ -41,5 +40,3 @@ uint64_t source_causes_of_line(const struct source_causes *causes, uint32_t file
  */
 size_t source_causes_of_reason(const struct source_causes *causes, uint32_t reason,
 			       struct source_cause *out, size_t max, uint64_t *all_out);
-
-#endif

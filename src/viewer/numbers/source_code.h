@@ -1,6 +1,5 @@
 /* --sass: the sampled instructions of a kernel, with the text of a disassembler. */
-#ifndef VIEWER_NUMBERS_SOURCE_CODE_H
-#define VIEWER_NUMBERS_SOURCE_CODE_H
+#pragma once
 
 #include "model/profile.h"
 #include "model/samples.h"
@@ -66,5 +65,3 @@ const char *source_text_line(const struct source_text *text, uint32_t line, size
 
 /* The file of the profile, with its text or without; NULL: none. */
 const struct profile_source *source_of_file(const struct profile *profile, uint32_t file);
-
-#endif

@@ -3,8 +3,7 @@
  * the lines of a kernel are below it (KERNEL / file:line@function), the outermost call first.
  * Kernels of the same name are combined, whatever their callers.
  */
-#ifndef VIEWER_NUMBERS_SOURCE_LINES_H
-#define VIEWER_NUMBERS_SOURCE_LINES_H
+#pragma once
 
 #include "base/err.h"
 #include "model/profile.h"
@@ -69,5 +68,3 @@ uint32_t source_reason_of(const struct source_report *report, uint32_t name);
 
 /* The line of a kernel where a reason has its maximum; NULL: no line is known. */
 const struct source_line *source_hottest(const struct source_kernel *kernel, uint32_t reason);
-
-#endif

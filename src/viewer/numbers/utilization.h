@@ -7,8 +7,7 @@
  * Operations without a width ("flops") do not count, because no peak rate applies to them. A
  * profile without "bytes" is judged by its operations alone, and vice versa.
  */
-#ifndef VIEWER_NUMBERS_UTILIZATION_H
-#define VIEWER_NUMBERS_UTILIZATION_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -59,5 +58,3 @@ void peaks_forget_own(void);
 /* The peak rates of a device; false if its architecture is not in the table. */
 bool peaks_find(const struct profile *profile, const struct row_device *device,
 		struct peaks *peaks_out);
-
-#endif

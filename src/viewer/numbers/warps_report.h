@@ -3,8 +3,7 @@
  * stored below each kernel (model/warp_metrics.h). Kernels of the same name are combined, whatever
  * their callers.
  */
-#ifndef VIEWER_NUMBERS_WARPS_REPORT_H
-#define VIEWER_NUMBERS_WARPS_REPORT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -73,5 +72,3 @@ bool warps_are_asked_for(const struct options *options);
 void warps_strip(struct profile *profile);
 /* Prints why there is nothing to report, and how to record it. */
 void warps_report_nothing(const struct profile *profile, const struct options *options);
-
-#endif

@@ -2,8 +2,7 @@
  * Why a time changed between the sides of --diff: the first cause that both
  * profiles show. It is about the kernel with the largest change of its total time.
  */
-#ifndef VIEWER_NUMBERS_WHY_H
-#define VIEWER_NUMBERS_WHY_H
+#pragma once
 
 #include "base/hash.h"
 #include "model/profile.h"
@@ -34,5 +33,3 @@ void why_fini(struct why *why);
 void why_add(struct why *why, enum why_side side, const struct profile *profile);
 /* The sentence, malloc'd; NULL: there are no kernels on a side, or their times are the same. */
 char *why_sentence(const struct why *why, enum why_noise noise);
-
-#endif

@@ -1,6 +1,5 @@
 /* Number formats for columns: one format per column, which aligns the decimal points. */
-#ifndef VIEWER_PRINT_NUMBER_FORMAT_H
-#define VIEWER_PRINT_NUMBER_FORMAT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -20,5 +19,3 @@ struct number_format number_format_for(double largest, bool is_integer);
 /* Writes a number, "-" for NAN and infinities; returns its length. */
 size_t number_format_write(char text[NUMBER_FORMAT_BYTES], struct number_format style,
 			   double value);
-
-#endif

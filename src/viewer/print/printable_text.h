@@ -2,8 +2,7 @@
  * Printable text from untrusted names: they may contain escape sequences, newlines or bytes that
  * are not UTF-8, and may be wider than the terminal.
  */
-#ifndef VIEWER_PRINT_PRINTABLE_TEXT_H
-#define VIEWER_PRINT_PRINTABLE_TEXT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -29,5 +28,3 @@ void text_shorten(struct out *out, const char *text, size_t length, size_t colum
 
 /* Appends `count` spaces. */
 void text_pad(struct out *out, size_t count);
-
-#endif

@@ -1,6 +1,5 @@
 /* Printers of views: as text for users, CSV and JSON for programs, Markdown. */
-#ifndef VIEWER_PRINT_PRINTERS_H
-#define VIEWER_PRINT_PRINTERS_H
+#pragma once
 
 #include "viewer/numbers/brief.h"
 #include "viewer/numbers/source_lines.h"
@@ -30,5 +29,3 @@ void source_report_nothing(const struct options *options);
 
 /* --brief: writes a struct brief. */
 void brief_write(const void *brief, struct report *report);
-
-#endif

@@ -2,8 +2,7 @@
  * Progress line: what the program is doing, if it takes longer than a second. It is one line on
  * standard error that is replaced every second and removed at the end. Only on a terminal.
  */
-#ifndef VIEWER_PRINT_PROGRESS_H
-#define VIEWER_PRINT_PROGRESS_H
+#pragma once
 
 #include <stddef.h>
 
@@ -14,5 +13,3 @@ void progress_count(size_t done);
 void progress_end(void);
 /* For programs that are not a command: no line, and their timer is left alone. */
 void progress_disable(void);
-
-#endif

@@ -3,8 +3,7 @@
  * gives the values of one row after the other; a writer per format decides how they look. Rows are
  * written at once, so a table may have millions.
  */
-#ifndef VIEWER_PRINT_REPORT_TABLE_H
-#define VIEWER_PRINT_REPORT_TABLE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -117,5 +116,3 @@ void report_row(struct report *report, const struct report_value *values);
 /* JSON: the members of the row alone, for rows with further ones. */
 void report_members(struct report *report, const struct report_value *values);
 void report_end(struct report *report);
-
-#endif

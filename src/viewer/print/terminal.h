@@ -1,6 +1,5 @@
 /* Terminal capabilities of standard output: is it a terminal, its width, colors, box drawing. */
-#ifndef VIEWER_PRINT_TERMINAL_H
-#define VIEWER_PRINT_TERMINAL_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -19,5 +18,3 @@ struct term {
 };
 
 struct term term_probe(enum color_choice choice);
-
-#endif

@@ -1,6 +1,5 @@
 /* Memory allocation for a command: on failure, prints a message and exits with status 2. */
-#ifndef VIEWER_PRINT_XALLOC_H
-#define VIEWER_PRINT_XALLOC_H
+#pragma once
 
 #include <stddef.h>
 
@@ -26,5 +25,3 @@ void xreserve(void *data, size_t *capacity, size_t count, size_t element_bytes);
 #define XADD(data, capacity, count, ...)                                                           \
 	(xreserve(&(data), &(capacity), (size_t)(count) + 1, sizeof(*(data))),                     \
 	 (void)((data)[(count)++] = __VA_ARGS__))
-
-#endif

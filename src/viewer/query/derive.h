@@ -2,8 +2,7 @@
  * Columns: from a metric name on the command line to one number per node. docs/guide/viewing.md has
  * the names. T is the time of a node's kernels in seconds, C their count, both over the subtree.
  */
-#ifndef VIEWER_QUERY_DERIVE_H
-#define VIEWER_QUERY_DERIVE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -54,5 +53,3 @@ bool derive_is_available(const struct metrics *metrics, const char *name);
 
 /* --list of a struct metrics: the names that -m accepts with this profile. */
 void derive_write_list(const void *metrics, struct report *report);
-
-#endif

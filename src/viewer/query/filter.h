@@ -2,8 +2,7 @@
  * Filters: which nodes are shown. They change no values, with one exception: launch metadata
  * (kernels that only compute flops and bytes) is removed before any sums are made.
  */
-#ifndef VIEWER_QUERY_FILTER_H
-#define VIEWER_QUERY_FILTER_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -49,5 +48,3 @@ int filter_select(const struct profile *profile, const char *include, const char
 		  bool **keeps_out, const char **none_out, struct proton_error *err);
 /* Marks a node as below the threshold if `is_enough` is false for it and all its descendants. */
 void filter_require(const struct profile *profile, uint8_t *state, const bool *is_enough);
-
-#endif

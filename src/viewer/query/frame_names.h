@@ -2,8 +2,7 @@
  * Frame names: formats and styles. Python source frames ("file:line@function") have four formats.
  * All other frames are written in full, so a kernel called "a::b<c/d>" stays unchanged.
  */
-#ifndef VIEWER_QUERY_FRAME_NAMES_H
-#define VIEWER_QUERY_FRAME_NAMES_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -37,5 +36,3 @@ void name_write_shown(struct out *out, const struct profile *profile, uint32_t f
 		      enum name_format format, enum name_style style);
 /* A name in full as a text, malloc'd. */
 char *name_text(const struct profile *profile, uint32_t frame, enum name_style style);
-
-#endif

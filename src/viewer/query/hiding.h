@@ -2,8 +2,7 @@
  * Which frames views show: --frames, --hide and --show. Lines of Triton, PyTorch and Python's
  * library are hidden unless asked for: a launch ends in Triton's, and its user looks for his own.
  */
-#ifndef VIEWER_QUERY_HIDING_H
-#define VIEWER_QUERY_HIDING_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -37,5 +36,3 @@ bool hiding_is_unasked(void);
 size_t hiding_count(void);
 /* Says that no frame matches the pattern of -i or -e. */
 void hiding_report_none(const char *pattern);
-
-#endif

@@ -2,8 +2,7 @@
  * Input of proton-viewer: files, standard input, and directories of parts or ranks. If one of
  * several files cannot be read, an error is printed and the others are shown.
  */
-#ifndef VIEWER_QUERY_INPUT_H
-#define VIEWER_QUERY_INPUT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -112,5 +111,3 @@ struct merge *sum_begin(struct profile **sum_out);
 void sum_add(struct merge *merge, struct profile *source);
 /* Frees the merge; returns the sum. */
 struct profile *sum_end(struct merge *merge, struct profile *sum);
-
-#endif

@@ -4,8 +4,7 @@
  * only the former), (?:...), a leading (?i), lazy quantifiers (which match the same names), \A and
  * \Z. Lookaround and named groups are rejected.
  */
-#ifndef VIEWER_QUERY_PATTERN_H
-#define VIEWER_QUERY_PATTERN_H
+#pragma once
 
 #include <regex.h>
 
@@ -16,5 +15,3 @@
  * E_INVALID with a message.
  */
 int pattern_compile(regex_t *regex, const char *pattern, int flags, struct proton_error *err);
-
-#endif

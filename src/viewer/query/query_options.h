@@ -1,6 +1,5 @@
 /* Options of proton-viewer about what is read, selected and compared. */
-#ifndef VIEWER_QUERY_QUERY_OPTIONS_H
-#define VIEWER_QUERY_QUERY_OPTIONS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -86,5 +85,3 @@ struct query_options {
 /* The options with their defaults, set by the rows. */
 struct option_table query_options_init(struct query_options *query);
 void query_options_fini(struct query_options *query);
-
-#endif

@@ -3,8 +3,7 @@
  * in lower case and without unit: "Time" and "time (ns)" are both "time". Values come from
  * model/rollup.h.
  */
-#ifndef VIEWER_QUERY_RAW_METRICS_H
-#define VIEWER_QUERY_RAW_METRICS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -68,5 +67,3 @@ void metrics_lower_case(char *text);
 
 /* Nanoseconds per unit of a label such as "cpu_time (us)"; 1 if it has no time unit. */
 double metrics_unit_ns(const char *label);
-
-#endif

@@ -1,6 +1,5 @@
 /* Selection of nodes for all views: -i, -e, -t, --rows, and the size limit of a terminal. */
-#ifndef VIEWER_QUERY_SELECT_H
-#define VIEWER_QUERY_SELECT_H
+#pragma once
 
 #include <stdint.h>
 
@@ -35,5 +34,3 @@ void select_rows(const struct profile *profile, const double *values, size_t row
  * describes what is omitted.
  */
 void select_largest(struct view *view, size_t frames);
-
-#endif

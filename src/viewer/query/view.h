@@ -2,8 +2,7 @@
  * Views of a profile: a tree, flat table or bottom-up tree, without launch metadata, with its
  * metrics and columns.
  */
-#ifndef VIEWER_QUERY_VIEW_H
-#define VIEWER_QUERY_VIEW_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -85,5 +84,3 @@ int view_columns(struct view *view, const struct options *options, struct proton
 int view_filter(struct view *view, const struct options *options, struct proton_error *err);
 /* Makes it ready for the printers: its style, and what depends on the order of nodes, cum/%. */
 void view_settle(struct view *view, const struct options *options);
-
-#endif

@@ -3,8 +3,7 @@
  * table's sort_column, largest first, and stay in file order if equal or text. A node without a
  * value of an exclusive metric is sorted by its best descendant. Works on trees of any depth.
  */
-#ifndef VIEWER_QUERY_WALK_H
-#define VIEWER_QUERY_WALK_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -33,5 +32,3 @@ struct walk {
 void walk_init(struct walk *walk, const struct view *view);
 bool walk_next(struct walk *walk, struct walk_step *step_out);
 void walk_fini(struct walk *walk);
-
-#endif

@@ -2,8 +2,7 @@
  * Processes of proton-merge: of MPI, connected by pipes, or this process alone. Failures of MPI end
  * all processes, as MPI does by default.
  */
-#ifndef VIEWER_RANKS_PROCESSES_H
-#define VIEWER_RANKS_PROCESSES_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -22,5 +21,3 @@ void processes_share(char **bytes, size_t *length);
 void processes_send(int to, const void *bytes, size_t length);
 /* Receives exactly `length` bytes. */
 void processes_receive(int from, void *bytes, size_t length);
-
-#endif

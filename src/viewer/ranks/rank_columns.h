@@ -7,8 +7,7 @@
  * The file has a piece for each chunk of ranks. In it each node is identified by a hash of its
  * path, because nodes have other numbers in the merged job.
  */
-#ifndef VIEWER_RANKS_RANK_COLUMNS_H
-#define VIEWER_RANKS_RANK_COLUMNS_H
+#pragma once
 
 #include "base/buf.h"
 #include "base/err.h"
@@ -97,5 +96,3 @@ bool rank_turn(struct profile *turned, const struct profile *job, const uint32_t
 /* rank_times_columns() of a job that has just been merged. */
 int rank_turn_columns(struct profile *job, const struct rank_path *paths, const uint32_t *nodes,
 		      size_t count, struct proton_error *err);
-
-#endif

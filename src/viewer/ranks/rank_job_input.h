@@ -3,8 +3,7 @@
  * its files, as a file of proton-merge, or as several of them. It is read once, and the refusals
  * are the same everywhere: ranks that are missing, killed or damaged, or of several launches.
  */
-#ifndef VIEWER_RANKS_RANK_JOB_INPUT_H
-#define VIEWER_RANKS_RANK_JOB_INPUT_H
+#pragma once
 
 #include "viewer/query/input.h"
 
@@ -52,5 +51,3 @@ int rank_input_expand(struct input *input, const char *what, struct proton_error
 int rank_input_split(struct input *input, struct proton_error *err);
 /* After the last unit: refuses ranks as above. The error is empty if a message was printed. */
 int rank_input_judge(struct input *input, struct proton_error *err);
-
-#endif

@@ -7,8 +7,7 @@
  * all sums are made in the same order, even those of floating-point metrics. Parts are packed
  * profile files.
  */
-#ifndef VIEWER_RANKS_RANK_MERGE_H
-#define VIEWER_RANKS_RANK_MERGE_H
+#pragma once
 
 #include <regex.h>
 
@@ -104,5 +103,3 @@ void rank_parts_fini(struct rank_parts *parts);
 int rank_job_merge(struct rank_job *job, struct profile **out, struct proton_error *err);
 /* All of it, with columns for the nodes that are worth it, and with the times that are kept. */
 int rank_merge_all(struct rank_job *job, struct profile **out, struct proton_error *err);
-
-#endif

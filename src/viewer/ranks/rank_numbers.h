@@ -2,8 +2,7 @@
  * Numbers of a metric over the ranks of a job, by frame, for the tables, gates and comparisons of
  * --ranks, and groups of ranks.
  */
-#ifndef VIEWER_RANKS_RANK_NUMBERS_H
-#define VIEWER_RANKS_RANK_NUMBERS_H
+#pragma once
 
 #include "base/buf.h"
 #include "model/profile.h"
@@ -100,5 +99,3 @@ void rank_groups_fini(struct rank_groups *groups);
 /* Appends the ranks of a group: "0-3, 8". At most `ranges` of them, then "..."; 0: all. */
 void rank_groups_members(const struct rank_groups *groups, const struct profile *profile,
 			 uint32_t number, size_t ranges, struct out *out);
-
-#endif

@@ -2,8 +2,7 @@
  * Reports about the ranks of a merged job: messages, tables, CSV and JSON. A report has a table of
  * frames per metric, the table of ranks, and groups of ranks with equal trees.
  */
-#ifndef VIEWER_RANKS_RANK_REPORT_H
-#define VIEWER_RANKS_RANK_REPORT_H
+#pragma once
 
 #include "model/profile.h"
 #include "viewer/numbers/gate.h"
@@ -72,5 +71,3 @@ void wait_report_text(const struct profile *profile, size_t limit, enum name_sty
 		      struct out *out);
 /* The member "waits": all contexts. */
 void wait_report_json(const struct profile *profile, struct json_writer *json);
-
-#endif

@@ -2,8 +2,7 @@
  * Reading the profiles of all ranks one after the other, for numbers that a merged file does not
  * have.
  */
-#ifndef VIEWER_RANKS_RANK_SCAN_H
-#define VIEWER_RANKS_RANK_SCAN_H
+#pragma once
 
 #include "base/err.h"
 #include "model/merge.h"
@@ -42,5 +41,3 @@ int rank_scan_metrics(char *const *paths, size_t count, const char *const *metri
  * False: the file has none of that metric; the rows are then to be freed, too.
  */
 bool rank_rows_of_values(struct rank_rows *rows, const struct profile *merged, const char *metric);
-
-#endif

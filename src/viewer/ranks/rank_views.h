@@ -1,6 +1,5 @@
 /* The views of the ranks of a job that proton-viewer runs; each returns the exit status. */
-#ifndef VIEWER_RANKS_RANK_VIEWS_H
-#define VIEWER_RANKS_RANK_VIEWS_H
+#pragma once
 
 #include "export/export_view.h"
 #include "viewer/query/input.h"
@@ -40,5 +39,3 @@ int rank_traces_run(const struct options *options, struct input *input);
  * writes nothing. `page`: the profile that the files are merged to.
  */
 void rank_traces_report(struct input *input, const struct export_view *page, struct out *out);
-
-#endif

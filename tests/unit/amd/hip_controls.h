@@ -1,6 +1,5 @@
 /* The controls of the fake libamdhip64, as `hip`. */
-#ifndef TESTS_UNIT_AMD_HIP_CONTROLS_H
-#define TESTS_UNIT_AMD_HIP_CONTROLS_H
+#pragma once
 
 #include "unit/fakes.h"
 
@@ -35,5 +34,3 @@ static void find_hip(void)
 	fake_find(&hip_fake.set_device, library, "hipSetDevice");
 	fake_find(&hip_fake.get_device, library, "hipGetDevice");
 }
-
-#endif

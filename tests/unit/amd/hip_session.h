@@ -2,8 +2,7 @@
  * Support for tests of graphs and device metrics on AMD without a backend's library: the test makes
  * the callbacks and records. Captures, copies and host functions are those of the fake libamdhip64.
  */
-#ifndef TESTS_UNIT_AMD_HIP_SESSION_H
-#define TESTS_UNIT_AMD_HIP_SESSION_H
+#pragma once
 
 #include "unit/amd/hip_controls.h"
 #include "unit/recorded.h"
@@ -53,5 +52,3 @@ static struct profile *finish(int session)
 	launches_stop();
 	return rec_load("a.proton");
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* A machine with a CPU and two AMD GPUs, as the kernel driver shows it in files. */
-#ifndef TESTS_UNIT_AMD_KFD_NODES_H
-#define TESTS_UNIT_AMD_KFD_NODES_H
+#pragma once
 
 #include "unit/recorded.h"
 
@@ -39,5 +38,3 @@ __attribute__((unused)) static void kfd_make_machine(void)
 	kfd_make_node(NODE_SECOND, "102\n", "simd_count 416\nunique_id 12\n");
 	setenv("PROTON_KFD_TOPOLOGY", rec_dir(), 1);
 }
-
-#endif

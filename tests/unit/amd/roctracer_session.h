@@ -1,6 +1,5 @@
 /* Support for tests of roctracer alone: ranges, and launches with all that it reports. */
-#ifndef TESTS_UNIT_AMD_ROCTRACER_SESSION_H
-#define TESTS_UNIT_AMD_ROCTRACER_SESSION_H
+#pragma once
 
 #include "unit/cuda/cuda_session.h"
 
@@ -29,5 +28,3 @@ __attribute__((unused)) static struct fake_hip_launch kernel(const char *name, u
 		.end_ns = 1000 + duration_ns,
 	};
 }
-
-#endif

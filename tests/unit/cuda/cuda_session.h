@@ -6,8 +6,7 @@
  * NOT_WITH and the reason. One that uses a control which the fake of the tested backend lacks is
  * skipped.
  */
-#ifndef TESTS_UNIT_CUDA_CUDA_SESSION_H
-#define TESTS_UNIT_CUDA_CUDA_SESSION_H
+#pragma once
 
 #include "unit/amd/kfd_nodes.h"
 #include "unit/fakes.h"
@@ -304,5 +303,3 @@ __attribute__((unused)) static struct profile *finish(void)
 {
 	return rec_finish();
 }
-
-#endif

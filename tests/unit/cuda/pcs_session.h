@@ -1,6 +1,5 @@
 /* Sessions, launches and samples of tests of PC sampling. */
-#ifndef TESTS_UNIT_CUDA_PCS_SESSION_H
-#define TESTS_UNIT_CUDA_PCS_SESSION_H
+#pragma once
 
 #include "unit/cuda/cuda_session.h"
 
@@ -106,5 +105,3 @@ __attribute__((unused)) static uint32_t make_graph(void)
 	fake.graph_destroy(graph);
 	return exec;
 }
-
-#endif

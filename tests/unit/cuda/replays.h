@@ -1,6 +1,5 @@
 /* Programs that replay graphs, on this thread or another, and a holder of their threads. */
-#ifndef UNIT_CUDA_REPLAYS_H
-#define UNIT_CUDA_REPLAYS_H
+#pragma once
 
 #include "unit/cuda/pcs_session.h"
 
@@ -97,5 +96,3 @@ __attribute__((unused)) static bool covers(void)
 }
 
 __attribute__((unused)) static const struct proton_holder holder = {hold, let_go, covers};
-
-#endif

@@ -1,6 +1,5 @@
 /* Support for tests of token readers (format/token.h): the tokens of an input as one line. */
-#ifndef TESTS_UNIT_FORMAT_TOKENS_H
-#define TESTS_UNIT_FORMAT_TOKENS_H
+#pragma once
 
 #include "unit/tap.h"
 
@@ -42,5 +41,3 @@ static const char *tokens_text(struct token_source *source)
 	CHECK_EQ(token_next(source, &token), kind); /* the same again */
 	return text;
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* Building CTAs record by record, for tests of the decoder. */
-#ifndef TESTS_UNIT_INTRA_DECODING_H
-#define TESTS_UNIT_INTRA_DECODING_H
+#pragma once
 
 #include "unit/tap.h"
 
@@ -95,5 +94,3 @@ static void done(void)
 	decoder_fini(&decoder);
 	layout_fini(&layout);
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* Sessions and kernels for tests of the instrumentation backend. */
-#ifndef TESTS_UNIT_INTRA_INSTRUMENTED_H
-#define TESTS_UNIT_INTRA_INSTRUMENTED_H
+#pragma once
 
 #include "unit/recorded.h"
 
@@ -35,5 +34,3 @@ static void instrumented_add(const struct instrument_layout *layout, uint64_t fu
 	free(text);
 	out_fini(&out);
 }
-
-#endif

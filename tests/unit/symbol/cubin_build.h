@@ -1,6 +1,5 @@
 /* Builder of small cubins and AMD code objects: sections in call order, then their table. */
-#ifndef TESTS_UNIT_SYMBOL_CUBIN_BUILD_H
-#define TESTS_UNIT_SYMBOL_CUBIN_BUILD_H
+#pragma once
 
 #include <elf.h>
 #include <stdint.h>
@@ -127,5 +126,3 @@ static inline void build_fini(struct cubin_build *build)
 	out_fini(&build->symbol_names);
 	out_fini(&build->symbols);
 }
-
-#endif

@@ -7,8 +7,7 @@
  * pcs_drain.c the thread, pcs_take.c what is read, pcs_modules.c cubins and the functions of
  * launches. CUPTI's callbacks come through sampling_hooks.h.
  */
-#ifndef BACKEND_CUDA_PC_SAMPLING_H
-#define BACKEND_CUDA_PC_SAMPLING_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -36,5 +35,3 @@ void pc_sampling_clear(void);
 void pc_sampling_flush(void);
 void pc_sampling_forked(void);
 void pc_sampling_describe(backend_add_fn add, void *user);
-
-#endif

@@ -1,6 +1,5 @@
 /* Internal interface of PC sampling. */
-#ifndef BACKEND_CUDA_PCS_PARTS_H
-#define BACKEND_CUDA_PCS_PARTS_H
+#pragma once
 
 #include <pthread.h>
 
@@ -135,5 +134,3 @@ uint64_t pcs_modules_events(void);
 uint32_t pcs_modules_last_sessions(void);
 /* The attribution of a launch in serialized mode; false: not known. */
 bool pcs_modules_find_launch(uint32_t correlation, struct proton_context *where, bool *is_named);
-
-#endif
