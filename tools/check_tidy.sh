@@ -50,7 +50,7 @@ else
         /^[^ ]/ { source = "" }
         /^ / { sub(/^ *(\.\.\/)*/, ""); if (source == "") source = $0 }
         ($0 in changed) && source ~ /^src\/.*\.c$/ { print source }
-    ' "$scratch/changed" - | sort -u | tidy
+    ' "$scratch/changed" - | sort -u | grep -xFf "$scratch/files" | tidy # not what was generated
 fi
 if [ "$note" = --note ]; then
     { echo "$version" && sort -u "$scratch/hashes" | paste -s -d '         \n'; } >$analyzed

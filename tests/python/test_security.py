@@ -28,6 +28,8 @@ VALUES = {
     *("SLURM_STEP_ID", "SLURM_STEP_NUM_TASKS", "SLURM_TOPOLOGY_ADDR"),
     *("TORCHELASTIC_RESTART_COUNT", "TORCHELASTIC_RUN_ID", "TORCHELASTIC_USE_AGENT_STORE"),
     "WORLD_SIZE",
+    # No variables: words in files that read some.
+    *("AMD", "CUDA", "NVIDIA"),
 }
 NAME = r'"([A-Z][A-Z0-9]*(?:_[A-Z0-9]+)*)"'
 

@@ -224,7 +224,8 @@ static void copy_functions(void *user, const void *bytes, size_t length)
 			.name = strdup(from->name),
 		};
 	}
-	ARRAY_SORT(object->functions, object->count, compare_functions);
+	if (object->functions)
+		ARRAY_SORT(object->functions, object->count, compare_functions);
 	code_object_close(&code);
 }
 

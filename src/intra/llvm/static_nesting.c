@@ -162,7 +162,7 @@ static bool flow_init(struct flow *flow, const struct ir_function *kernel, const
 	for (uint32_t i = 0; i < callee_count; i++)
 		count += callees->functions[i].block_count + 1;
 	flow->nodes = calloc(count, sizeof(*flow->nodes));
-	flow->callees = calloc(callee_count + 1, sizeof(*flow->callees));
+	flow->callees = calloc(callee_count + 1, sizeof(void *));
 	if (!flow->nodes || !flow->callees)
 		return false;
 	add_function(flow, kernel, &plans[0]);

@@ -130,13 +130,13 @@ static bool read_counter(const struct loop *loop, struct slice name, struct coun
 
 static int64_t as_signed(uint64_t value, uint32_t bits)
 {
-	return (int64_t)(value << (64 - bits)) >> (64 - bits);
+	return (int64_t)(value << (-bits & 63)) >> (-bits & 63);
 }
 
 /* -1: the predicate is unknown. */
 static int compare(struct slice predicate, uint64_t a, uint64_t b, uint32_t bits)
 {
-	uint64_t mask = UINT64_MAX >> (64 - bits);
+	uint64_t mask = UINT64_MAX >> (-bits & 63);
 	int order = slice_starts(predicate, "s") ? ORDER_OF(as_signed(a, bits), as_signed(b, bits))
 						 : ORDER_OF(a & mask, b & mask);
 

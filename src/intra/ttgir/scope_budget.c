@@ -222,7 +222,7 @@ static bool init_choosing(struct choosing *choosing)
 {
 	struct sites *sites = choosing->sites;
 
-	choosing->order = calloc(sites->scope_count + 1, sizeof(*choosing->order));
+	choosing->order = calloc(sites->scope_count + 1, sizeof(void *));
 	if (!choosing->order)
 		return false;
 	for (uint32_t i = 0; i < choosing->cost.count; i++) {

@@ -454,7 +454,7 @@ int program_read(struct slice text, struct program *out, struct proton_error *er
 		reading.is_out_of_memory = true;
 	else if (!find_kernel(&reading))
 		status = err_set(err, PROTON_E_UNSUPPORTED, "there is no kernel");
-	for (uint32_t i = out->body; i < out->end && status == PROTON_OK; i++)
+	for (uint32_t i = out->body; out->lines && i < out->end && status == PROTON_OK; i++)
 		read_line(&reading, i);
 	if (reading.has_too_many)
 		status = err_set(err, PROTON_E_UNSUPPORTED, "there are too many values");

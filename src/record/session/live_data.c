@@ -250,17 +250,19 @@ static int write_packed(const struct snapshot_plan *plan, struct proton_error *e
 
 static int write_snapshot(struct snapshot_plan *plan, struct proton_error *err)
 {
+	struct profile *profile = plan->profile;
 	int status = PROTON_OK;
 
 	if (plan->format == &output_proton)
 		return write_packed(plan, err);
-	if (!plan->profile)
-		status = profile_load_file(plan->working, &plan->profile, err);
+	if (!profile)
+		status = profile_load_file(plan->working, &profile, err);
 	if (status != PROTON_OK)
 		return status;
-	plan->profile->is_unfinished = false;
-	plan->profile->end_ns = clock_real_ns();
-	return output_write(plan->format, plan->profile, plan->path, plan->no_clobber, err);
+	plan->profile = profile;
+	profile->is_unfinished = false;
+	profile->end_ns = clock_real_ns();
+	return output_write(plan->format, profile, plan->path, plan->no_clobber, err);
 }
 
 int proton_snapshot(int id, const char *name, const char *format, char *path_out, size_t capacity,

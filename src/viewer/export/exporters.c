@@ -69,10 +69,11 @@ const struct exporter *exporter_of_path(const char *path, struct proton_error *e
 	size_t length = strlen(path);
 
 	for (size_t i = 0; i < ARRAY_LENGTH(exporters); i++) {
-		size_t end = exporters[i].suffix ? strlen(exporters[i].suffix) : length;
+		const char *suffix = exporters[i].suffix;
+		size_t end = suffix ? strlen(suffix) : 0;
 
-		if (length > end + 1 && path[length - end - 1] == '.' &&
-		    strcasecmp(path + length - end, exporters[i].suffix) == 0)
+		if (suffix && length > end + 1 && path[length - end - 1] == '.' &&
+		    strcasecmp(path + length - end, suffix) == 0)
 			return &exporters[i];
 	}
 	refuse_format(err, "cannot infer an export format from", path);
