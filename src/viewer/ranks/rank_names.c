@@ -18,10 +18,12 @@ static size_t hex_digits(const char *text)
 /* The length of what stands for `number` at `at`, a whole run of digits; else 0. */
 static size_t length_of_number(const char *at, uint32_t number)
 {
-	size_t digits = strspn(at, "0123456789");
-	unsigned long value = digits && digits < 10 ? strtoul(at, NULL, 10) : UINT32_MAX;
+	uint64_t value = 0;
+	size_t digits = 0;
 
-	return value == number ? digits : 0;
+	for (; digits < 10 && isdigit((unsigned char)at[digits]); digits++)
+		value = value * 10 + (uint64_t)(at[digits] - '0');
+	return digits < 10 && value == number ? digits : 0;
 }
 
 /* True if `end`, in `text`, follows "rank" and at most one separator. */
