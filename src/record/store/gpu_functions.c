@@ -2,35 +2,41 @@
 #include "record/store/devices.h"
 
 #include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/hash.h"
-#include "base/region.h"
+
+#define CHUNK 1024u /* functions of one allocation: they never move */
 
 pthread_mutex_t gpu_functions_lock = PTHREAD_MUTEX_INITIALIZER; /* guards the following */
-static struct region space;   /* functions by id; a lock or a use gives others the id */
+static struct gpu_function *_Atomic chunks[FUNCTION_MAX / CHUNK];
 static uint32_t count = 1;    /* id 0 is none */
 static struct hash_table ids; /* by CRC and name */
 
 static struct gpu_function *function_at(uint32_t id)
 {
-	return (struct gpu_function *)space.base + id;
+	/* acquire: pairs with the release in append_function(); a lock or a use gave the id */
+	return atomic_load_explicit(&chunks[id / CHUNK], memory_order_acquire) + id % CHUNK;
 }
 
 /* A copy of the function at the end of the table; 0: no space. */
 static uint32_t append_function(uint64_t crc, const char *name, uint32_t length)
 {
-	char *copy;
+	struct gpu_function *chunk =
+		atomic_load_explicit(&chunks[count / CHUNK], memory_order_relaxed);
+	char *copy = strndup(name, length);
 
-	if (!space.base && region_reserve(&space, FUNCTION_MAX * sizeof(struct gpu_function),
-					  1 << 16, 1, NULL) != PROTON_OK)
-		return 0;
-	if (!region_reaches(&space, (count + 1ull) * sizeof(struct gpu_function)))
-		return 0;
-	copy = strndup(name, length);
 	if (!copy)
 		return 0;
-	*function_at(count) = (struct gpu_function){crc, copy, length};
+	if (!chunk)
+		chunk = calloc(CHUNK, sizeof(*chunk));
+	if (!chunk) {
+		free(copy);
+		return 0;
+	}
+	chunk[count % CHUNK] = (struct gpu_function){crc, copy, length};
+	atomic_store_explicit(&chunks[count / CHUNK], chunk, memory_order_release);
 	return count++;
 }
 
