@@ -78,7 +78,7 @@ def main() -> int:
     parser.add_argument("--before", required=True)
     parser.add_argument("--nodes", type=int, default=200_000)
     parser.add_argument("--ranks", type=int, default=64)
-    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--rounds", type=int, default=12)
     parser.add_argument("--write", action="store_true")
     options = parser.parse_args()
     sides = [os.path.abspath(options.before), os.path.abspath(options.build)]
