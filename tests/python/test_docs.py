@@ -310,3 +310,10 @@ def test_c_examples_compile(tmp_path):
         subprocess.run(
             [compiler, *strict, f"-I{ROOT / 'include'}", str(source)], check=True, timeout=300
         )
+
+
+@pytest.mark.parametrize(
+    "page", ["slow-step", "slow-kernel", "slow-rank", "slow-server", "did-it-help"]
+)
+def test_a_page_per_question_is_short(page):
+    assert len((ROOT / "docs" / "guide" / f"{page}.md").read_text().splitlines()) <= 60
