@@ -4,6 +4,7 @@
  */
 #include <errno.h>
 #include <locale.h>
+#include <malloc.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -13,12 +14,21 @@
 #include "viewer/print/xalloc.h"
 #include "viewer/viewer_run.h"
 
+/* Arrays that come and go keep their pages: new ones took 7 % of the time of small views. */
+static void keep_pages(void)
+{
+	mallopt(M_MMAP_THRESHOLD, 4 << 20);
+	mallopt(M_TRIM_THRESHOLD, 16 << 20);
+	mallopt(M_TOP_PAD, 1 << 20);
+}
+
 int main(int argc, char **argv)
 {
 	struct options options;
 	enum options_result result;
 	int status = 0;
 
+	keep_pages();
 	message_set_name("proton-viewer");
 	standard_occupy();
 	setlocale(LC_CTYPE, "");
