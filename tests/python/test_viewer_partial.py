@@ -271,6 +271,11 @@ def test_a_profile_without_measurements_is_reported(view):
         assert done.stdout
 
 
+def test_markdown_without_measurements_is_a_message():
+    done = viewer("--export", "markdown", DATA / "empty.hatchet")
+    assert (done.returncode, done.stdout) == (2, b"") and len(messages_of(done)) == 1
+
+
 def test_gates_are_not_ignored_by_list():
     done = viewer("--list", "--fail-if", "count > 1", DATA / "cuda.hatchet")
     assert messages_of(done) == ["Cannot specify both --list and --fail-if"]
