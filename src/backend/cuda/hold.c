@@ -32,6 +32,7 @@
 #define PAUSE_US 5000u
 #define ATTACH_ATTEMPTS 4u
 #define ATTACH_LIMIT_NS 40000000ull /* for a thread that creates a context */
+#define REST_LIMIT_NS 20000000ull   /* for a thread in C code, which may make many calls */
 /* From the exit callback to the thread's next call without the holder: C code may make several. */
 #define QUIET_NS 2000000ull
 
@@ -253,18 +254,29 @@ bool hold_begin(bool (*synchronize)(void *context), const char **why_out)
 }
 
 /*
+ * Calls of C code that had begun go on without the holder, and may make many calls of the driver.
+ * At the first subscription of a process each of them can crash in CUPTI, which has a subscriber
+ * before it has the table of his callbacks; later the old table's address is there. So then all
+ * threads have to sleep. Threads that compute all the time are only waited for until the limit.
+ */
+static bool await_calls(const char *devices, bool is_first)
+{
+	return system_call_await_ioctl(devices, ATTACH_LIMIT_NS) &&
+	       (!is_first || system_call_await_rest(REST_LIMIT_NS));
+}
+
+/*
  * A call of C code that the holder does not end may create a context. It is looked for while no
  * thread can begin another such call.
  */
-bool hold_begin_to_attach(const char *devices)
+bool hold_begin_to_attach(const char *devices, bool is_first)
 {
 	for (uint32_t i = 0; i < ATTACH_ATTEMPTS; i++) {
 		bool has_begun;
 
 		begin_holder();
 		has_begun = hold_is_on();
-		if (has_begun &&
-		    (system_call_await_ioctl(devices, ATTACH_LIMIT_NS) || i + 1 == ATTACH_ATTEMPTS))
+		if (has_begun && (await_calls(devices, is_first) || i + 1 == ATTACH_ATTEMPTS))
 			return true;
 		hold_end();
 		system_call_await_ioctl(devices, CALL_GATE_LONG_NS);

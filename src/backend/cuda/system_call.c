@@ -19,6 +19,8 @@
 #define FREE_NS 8000000ull
 #define BUSY_MAX 64u
 #define LONG_LOOKS 3u
+#define REST_POLL_US 200u
+#define REST_LOOKS 5u
 
 static bool is_device(unsigned long fd, const char *devices)
 {
@@ -120,6 +122,35 @@ bool system_call_await_ioctl(const char *devices, uint64_t limit_ns)
 			free_ns = now_ns;
 			looks = 0;
 		}
+	}
+	return true;
+}
+
+static bool is_another_running(void)
+{
+	DIR *threads = opendir("/proc/self/task");
+	bool is_running = false;
+	struct dirent *thread;
+
+	while (threads && !is_running && (thread = readdir(threads)) != NULL) {
+		pid_t id = (pid_t)strtol(thread->d_name, NULL, 10);
+
+		is_running = id > 0 && id != gettid() && system_call_is_running(id);
+	}
+	if (threads)
+		closedir(threads);
+	return is_running;
+}
+
+bool system_call_await_rest(uint64_t limit_ns)
+{
+	uint64_t start_ns = clock_monotonic_ns();
+
+	for (uint32_t looks = 0; looks < REST_LOOKS;) {
+		if (clock_monotonic_ns() - start_ns >= limit_ns)
+			return false;
+		looks = is_another_running() ? 0 : looks + 1;
+		usleep(REST_POLL_US);
 	}
 	return true;
 }

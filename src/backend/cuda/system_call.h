@@ -11,5 +11,7 @@
  * of that time. False if that takes longer than the limit.
  */
 bool system_call_await_ioctl(const char *devices, uint64_t limit_ns);
+/* Waits until every other thread sleeps for 1 ms; false if that takes longer than the limit. */
+bool system_call_await_rest(uint64_t limit_ns);
 /* True if the thread runs or waits for a processor, outside of a system call; not if it sleeps. */
 bool system_call_is_running(pid_t thread);

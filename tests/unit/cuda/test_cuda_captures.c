@@ -201,16 +201,18 @@ TEST(sampling_does_not_end_a_capture_that_is_older_than_the_session)
 	CHECK_U64(fake.pcs_period(&gpu0), 0);
 }
 
-/* It is refused after Enable, and Disable would end the capture. */
+/*
+ * It is refused after Enable, and Disable would end the capture, of which nothing was seen (901 in 2
+ * of 12 storms whose GPU another process sampled, H200).
+ */
 TEST(sampling_that_is_refused_ends_no_capture)
 {
 	begin_with_context();
 	rec_begin_saying();
-	start(); /* captures are seen from here on */
 	begin_capture();
-	end();
 	fake.fail("cuptiPCSamplingStart", 1, FAKE_ALWAYS, CUPTI_E_HARDWARE_BUSY);
 	start_sampling("pcsampling:windows=5ms/20ms");
+	await_captured_kernels();
 	end();
 	CHECK_EQ(rec_printed("PCs are not sampled"), 1);
 	CHECK_LT(0, fake.pcs_period(&gpu0)); /* enabled still */

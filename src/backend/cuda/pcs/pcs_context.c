@@ -6,7 +6,6 @@
 #include "base/array.h"
 #include "base/clock.h"
 #include "base/message.h"
-#include "record/thread/captured.h"
 
 #define OUT_PCS 8192u
 #define SCRATCH_BYTES (16u << 20)
@@ -157,20 +156,7 @@ static int configure(struct pcs_context *context)
 	return CUPTI_OK;
 }
 
-/* Another process samples this GPU, say. */
-static void undo_enable(struct pcs_context *context)
-{
-	struct pcs_params params = params_of(context);
-
-	context->is_kept = captured_may_open(); /* disabling would end the capture */
-	if (context->is_kept)
-		return;
-	libcupti.cuptiPCSamplingDisable(&params);
-	put_spare(context->configured);
-	context->configured = NULL;
-}
-
-/* Enables and configures; on failure CUPTI does not have the context, unless it is kept. */
+/* Enables and configures; a context that was enabled is kept, also after a failure. */
 static int enable_context(struct pcs_context *context, struct proton_error *err)
 {
 	struct pcs_params params = params_of(context);
@@ -191,7 +177,7 @@ static int enable_context(struct pcs_context *context, struct proton_error *err)
 	}
 	if (result == CUPTI_OK)
 		return PROTON_OK;
-	undo_enable(context);
+	context->is_kept = true;
 	return pcs_context_error(context, result, call, err);
 }
 
@@ -210,7 +196,11 @@ int pcs_context_enable(struct pcs_context *context, struct proton_error *err)
 	result = pcs_context_begin(context);
 	if (result == CUPTI_OK)
 		return PROTON_OK;
-	undo_enable(context);
+	/*
+	 * Another process samples this GPU, say. Disabling would end the captures of other threads,
+	 * which may be older than the session and so are not known.
+	 */
+	context->is_kept = true;
 	return pcs_context_error(context, result, "cuptiPCSamplingStart", err);
 }
 

@@ -22,7 +22,7 @@ struct pcs_context {
 	uint32_t period; /* as CUPTI reports it */
 	bool is_serialized;
 	bool is_started;
-	bool is_kept; /* it could not be started, nor disabled because a stream is being captured */
+	bool is_kept; /* enabled, but not started: the end of the session disables it */
 	bool is_full; /* a buffer was; CUPTI delivers nothing until pcs_context_raise_period() */
 	int64_t unmatched;           /* samples in totals, but in no read yet */
 	struct pcs_data *configured; /* CUPTI's own buffer; its rest arrives there at the end */
