@@ -31,6 +31,8 @@
 #define LIMIT_NS 20000000ull
 #define PAUSE_US 5000u
 #define ATTACH_ATTEMPTS 4u
+#define FIRST_ATTACH_ATTEMPTS                                                                      \
+	8u /* a host function that waits for the GIL makes many of them vain */
 #define ATTACH_LIMIT_NS 40000000ull /* for a thread that creates a context */
 #define REST_LIMIT_NS 20000000ull   /* for a thread in C code, which may make many calls */
 /* From the exit callback to the thread's next call without the holder: C code may make several. */
@@ -256,13 +258,13 @@ bool hold_begin(bool (*synchronize)(void *context), const char **why_out)
 /*
  * Calls of C code that had begun go on without the holder, and may make many calls of the driver.
  * At the first subscription of a process each of them can crash in CUPTI, which has a subscriber
- * before it has the table of his callbacks; later the old table's address is there. So then all
+ * before it has the table of its callbacks; later the old table's address is there. So then all
  * threads have to sleep. Threads that compute all the time are only waited for until the limit.
  */
 static bool await_calls(const char *devices, bool is_first)
 {
 	return system_call_await_ioctl(devices, ATTACH_LIMIT_NS) &&
-	       (!is_first || system_call_await_rest(REST_LIMIT_NS));
+	       (!is_first || system_call_await_rest(devices, REST_LIMIT_NS));
 }
 
 /*
@@ -271,12 +273,14 @@ static bool await_calls(const char *devices, bool is_first)
  */
 bool hold_begin_to_attach(const char *devices, bool is_first)
 {
-	for (uint32_t i = 0; i < ATTACH_ATTEMPTS; i++) {
+	uint32_t attempts = is_first ? FIRST_ATTACH_ATTEMPTS : ATTACH_ATTEMPTS;
+
+	for (uint32_t i = 0; i < attempts; i++) {
 		bool has_begun;
 
 		begin_holder();
 		has_begun = hold_is_on();
-		if (has_begun && (await_calls(devices, is_first) || i + 1 == ATTACH_ATTEMPTS))
+		if (has_begun && (await_calls(devices, is_first) || i + 1 == attempts))
 			return true;
 		hold_end();
 		system_call_await_ioctl(devices, CALL_GATE_LONG_NS);
