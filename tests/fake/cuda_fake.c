@@ -147,10 +147,11 @@ int cuDeviceGetPCIBusId(char *id, int length, int device)
 	return getenv("FAKE_CUDA_NO_ID") ? 999 : 0;
 }
 
+/* As FAKE_GPU_UUID. */
 int cuDeviceGetUuid_v2(unsigned char *bytes, int device)
 {
 	for (int i = 0; i < 16; i++)
-		bytes[i] = (unsigned char)(device * 16 + i);
+		bytes[i] = (unsigned char)(i < 12 ? device * 16 + i : getpid() >> 8 * (15 - i));
 	return getenv("FAKE_CUDA_NO_ID") ? 999 : 0;
 }
 

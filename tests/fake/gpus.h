@@ -9,6 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* The UUID of CUDA's GPU 0. Its number is the process: tests at the same time have other GPUs. */
+#define FAKE_GPU_UUID "GPU-00010203-0405-0607-0809-0a0b%08x"
+
 struct fake_gpu {
 	const char *name;
 	int major, minor;     /* compute capability */

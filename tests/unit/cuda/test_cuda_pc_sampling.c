@@ -2,10 +2,14 @@
 #include "unit/cuda/pcs_session.h"
 
 #include <pthread.h>
+#include <stddef.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 
 #include "backend/cuda/call_gate.h"
 #include "base/clock.h"
+#include "fake/gpus.h"
 
 TEST(samples_are_attributed_to_the_only_context_of_their_function)
 {
@@ -656,6 +660,43 @@ TEST(a_gpu_that_another_process_samples_is_an_error_of_the_start)
 	/* It was released: the next session can be started. */
 	start_sampling("pcsampling");
 	rec_finalize(PROTON_ALL_SESSIONS, "none");
+}
+
+/* The claim of another process (pcs_claim.c) on the fake's GPU. */
+static int claim(void)
+{
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	int length = snprintf(address.sun_path + 1, sizeof(address.sun_path) - 1,
+			      "proton-pc-sampling-" FAKE_GPU_UUID, (unsigned)getpid());
+
+	if (bind(fd, (struct sockaddr *)&address,
+		 (socklen_t)offsetof(struct sockaddr_un, sun_path) + 1 + (socklen_t)length) == 0)
+		return fd;
+	close(fd);
+	return -1;
+}
+
+TEST(two_processes_do_not_sample_one_gpu_at_a_time)
+{
+	struct proton_error err;
+	int fd;
+
+	unsetenv("FAKE_CUDA_NO_CONTEXT");
+	load_fake();
+	fd = claim();
+	CHECK_LE(0, fd);
+	CHECK_LT(start_mode("a", "pcsampling", &err), 0);
+	CHECK_EQ(err.status, PROTON_E_BUSY);
+	CHECK_HAS(err.text, "another process samples PCs on GPU 0");
+	CHECK_U64(fake.calls("cuptiPCSamplingEnable"), 0);
+	close(fd);
+	start_sampling("pcsampling");
+	CHECK_EQ(claim(), -1); /* it has the GPU now */
+	rec_finalize(PROTON_ALL_SESSIONS, "none");
+	fd = claim();
+	CHECK_LE(0, fd);
+	close(fd);
 }
 
 /*

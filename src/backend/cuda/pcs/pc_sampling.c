@@ -587,6 +587,8 @@ void pc_sampling_forked(void)
 {
 	set_hooks(&off);
 	pc_sampling_clear();
+	for (uint32_t i = 0; i < PCS_CONTEXTS_MAX; i++)
+		pcs_claim_release(&pcs_contexts[i]);
 }
 
 void pc_sampling_describe(backend_add_fn add, void *user)

@@ -186,11 +186,15 @@ int pcs_context_enable(struct pcs_context *context, struct proton_error *err)
 	int status;
 	int result;
 
+	if (!pcs_claim_take(context))
+		return pcs_context_error(context, CUPTI_E_HARDWARE_BUSY, "", err);
 	cupti_api_preload_host();
 	context->period = pcs_mode.period;
 	context->is_serialized = pcs_mode.is_serialized;
 	context->is_started = context->is_kept = false;
 	status = enable_context(context, err);
+	if (status != PROTON_OK && !context->is_kept)
+		pcs_claim_release(context);
 	if (status != PROTON_OK)
 		return status;
 	result = pcs_context_begin(context);
@@ -236,6 +240,7 @@ void pcs_context_end(struct pcs_context *context)
 void pcs_context_forget(struct pcs_context *context)
 {
 	put_spare(context->configured);
+	pcs_claim_release(context);
 	context->configured = NULL;
 	context->context = NULL;
 	context->is_full = false;

@@ -20,6 +20,7 @@ struct pcs_context {
 	uint32_t id;   /* CUPTI's, as in kernel records */
 	uint32_t device;
 	uint32_t period; /* as CUPTI reports it */
+	int claim;       /* descriptor of its GPU's claim; 0: none */
 	bool is_serialized;
 	bool is_started;
 	bool is_kept; /* enabled, but not started: the end of the session disables it */
@@ -55,6 +56,11 @@ bool pcs_state_close_gate(uint64_t limit_ns);
 bool pcs_state_close_gate_between_captures(uint64_t limit_ns);
 /* Launches and loads are counted from now on. */
 void pcs_state_count_calls(void);
+
+/* pcs_claim.c: false if another process of this machine samples the GPU. */
+bool pcs_claim_take(struct pcs_context *context);
+/* Also in the child of a fork, which has a copy. */
+void pcs_claim_release(struct pcs_context *context);
 
 /* pcs_context.c; pcs_lock is held, and except for reading, the gate is closed (call_gate.h). */
 /* Enables and begins. On failure CUPTI does not have the context, unless it is kept. */
