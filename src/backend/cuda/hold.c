@@ -31,10 +31,7 @@
 #define LIMIT_NS 20000000ull
 #define PAUSE_US 5000u
 #define ATTACH_ATTEMPTS 4u
-/* Before these: host functions that wait for the GIL make some of them vain. */
-#define REST_ATTEMPTS 4u
 #define ATTACH_LIMIT_NS 40000000ull /* for a thread that creates a context */
-#define REST_LIMIT_NS 20000000ull   /* for a thread in C code, which may make many calls */
 /* From the exit callback to the thread's next call without the holder: C code may make several. */
 #define QUIET_NS 2000000ull
 
@@ -257,29 +254,22 @@ bool hold_begin(bool (*synchronize)(void *context), const char **why_out)
 
 /*
  * A call of C code that the holder does not end may create a context. It is looked for while no
- * thread can begin another such call: attaching meanwhile is the worst moment (14 of 150 storms
- * crashed, instead of 1 of 150; H200).
- *
- * Such calls go on without the holder, and may make many calls of the driver. At the first
- * subscription of a process each of them can crash in CUPTI, which has a subscriber before it has
- * the table of its callbacks; later the old table's address is there. So then all threads should
- * sleep. Threads that compute all the time are only waited for until the limit.
+ * thread can begin another such call.
  */
-bool hold_begin_to_attach(const char *devices, bool is_first)
+bool hold_begin_to_attach(const char *devices)
 {
-	uint32_t rests = is_first ? REST_ATTEMPTS : 0;
-	bool has_begun = true;
+	for (uint32_t i = 0; i < ATTACH_ATTEMPTS; i++) {
+		bool has_begun;
 
-	for (uint32_t i = 0; i < rests + ATTACH_ATTEMPTS && has_begun; i++) {
 		begin_holder();
 		has_begun = hold_is_on();
-		if (has_begun && system_call_await_ioctl(devices, ATTACH_LIMIT_NS) &&
-		    (i >= rests || system_call_await_rest(devices, REST_LIMIT_NS)))
-			return true;
-		if (has_begun && i + 1 == rests + ATTACH_ATTEMPTS)
+		if (has_begun &&
+		    (system_call_await_ioctl(devices, ATTACH_LIMIT_NS) || i + 1 == ATTACH_ATTEMPTS))
 			return true;
 		hold_end();
 		system_call_await_ioctl(devices, CALL_GATE_LONG_NS);
+		if (!has_begun)
+			return false;
 	}
 	return false;
 }

@@ -19,8 +19,6 @@
 #define FREE_NS 8000000ull
 #define BUSY_MAX 64u
 #define LONG_LOOKS 3u
-#define REST_POLL_US 200u
-#define REST_LOOKS 10u
 
 static bool is_device(unsigned long fd, const char *devices)
 {
@@ -122,55 +120,6 @@ bool system_call_await_ioctl(const char *devices, uint64_t limit_ns)
 			free_ns = now_ns;
 			looks = 0;
 		}
-	}
-	return true;
-}
-
-/* The driver's calls of a thread that has its locks: others wait for these meanwhile. */
-static bool is_of_driver(long call)
-{
-	static const long calls[] = {SYS_mmap,   SYS_munmap, SYS_mprotect,   SYS_madvise,
-				     SYS_openat, SYS_close,  SYS_sched_yield};
-
-	for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++)
-		if (call == calls[i])
-			return true;
-	return call < 0; /* -1: in a page fault, say */
-}
-
-static bool is_busy(const char *thread, const char *devices)
-{
-	char text[128];
-
-	if (!read_call(thread, text, sizeof(text)))
-		return false;
-	return strncmp(text, "running", 7) == 0 || is_of_driver(strtol(text, NULL, 10)) ||
-	       is_in_ioctl(thread, devices);
-}
-
-static bool is_another_busy(const char *devices)
-{
-	DIR *threads = opendir("/proc/self/task");
-	bool is_any = false;
-	struct dirent *thread;
-
-	while (threads && !is_any && (thread = readdir(threads)) != NULL)
-		is_any = thread->d_name[0] != '.' && strtol(thread->d_name, NULL, 10) != gettid() &&
-			 is_busy(thread->d_name, devices);
-	if (threads)
-		closedir(threads);
-	return is_any;
-}
-
-bool system_call_await_rest(const char *devices, uint64_t limit_ns)
-{
-	uint64_t start_ns = clock_monotonic_ns();
-
-	for (uint32_t looks = 0; looks < REST_LOOKS;) {
-		if (clock_monotonic_ns() - start_ns >= limit_ns)
-			return false;
-		looks = is_another_busy(devices) ? 0 : looks + 1;
-		usleep(REST_POLL_US);
 	}
 	return true;
 }

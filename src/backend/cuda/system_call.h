@@ -11,10 +11,5 @@
  * of that time. False if that takes longer than the limit.
  */
 bool system_call_await_ioctl(const char *devices, uint64_t limit_ns);
-/*
- * Waits until every other thread has slept for 2 ms, outside of calls that the driver makes while
- * it has its locks. False if that takes longer than the limit.
- */
-bool system_call_await_rest(const char *devices, uint64_t limit_ns);
 /* True if the thread runs or waits for a processor, outside of a system call; not if it sleeps. */
 bool system_call_is_running(pid_t thread);

@@ -202,8 +202,8 @@ TEST(sampling_does_not_end_a_capture_that_is_older_than_the_session)
 }
 
 /*
- * It is refused after Enable, and Disable would end the capture, of which nothing was seen (901 in 2
- * of 12 storms whose GPU another process sampled, H200).
+ * It is refused after Enable, and Disable would end the capture, of which nothing was seen (901 in
+ * 2 of 12 storms on a GPU that another process sampled, H200).
  */
 TEST(sampling_that_is_refused_ends_no_capture)
 {

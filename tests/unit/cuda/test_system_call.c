@@ -118,7 +118,7 @@ TEST(threads_are_let_go_until_none_is_in_a_long_ioctl)
 		held = system_call_await_ioctl(DEVICES, SECOND_NS / 5) ? 0 : held + 1;
 	CHECK_EQ(pthread_create(&ending, NULL, end_ioctl_after_a_hold, NULL), 0);
 	proton_holder_set(&holder);
-	CHECK(hold_begin_to_attach(DEVICES, false));
+	CHECK(hold_begin_to_attach(DEVICES));
 	CHECK(atomic_load(&begins) > 1);
 	CHECK_EQ(atomic_load(&ends), atomic_load(&begins) - 1);
 	hold_end();
@@ -164,38 +164,4 @@ TEST(a_thread_that_runs_is_known_from_one_that_sleeps_or_has_ended)
 	atomic_store(&must_end, true);
 	pthread_join(thread, NULL);
 	await_running(false); /* the kernel removes it shortly after it can be joined */
-}
-
-static void *run_until_a_hold_ends(void *unused)
-{
-	while (!atomic_load(&ends))
-		;
-	usleep(30 * 1000000); /* or until the test has ended */
-	return unused;
-}
-
-/* Measured: the first subscription crashed a thread within such a call (3 of 14 storms, H200). */
-TEST(threads_are_let_go_until_none_runs_before_the_first_attach)
-{
-	static const struct proton_holder holder = {count_begin, count_end, covers};
-	pthread_t thread;
-
-	if (access("/proc/self/syscall", R_OK) != 0)
-		SKIP("this kernel does not tell the system calls of threads");
-	CHECK_EQ(pthread_create(&thread, NULL, run_until_a_hold_ends, NULL), 0);
-	proton_holder_set(&holder);
-	CHECK(hold_begin_to_attach("/dev/none", false));
-	hold_end();
-	CHECK_EQ(atomic_load(&begins), 1);
-	pthread_cancel(thread);
-	pthread_join(thread, NULL);
-	atomic_store(&ends, 0);
-	atomic_store(&begins, 0);
-	CHECK_EQ(pthread_create(&thread, NULL, run_until_a_hold_ends, NULL), 0);
-	CHECK(hold_begin_to_attach("/dev/none", true));
-	CHECK_EQ(atomic_load(&begins), 2);
-	hold_end();
-	proton_holder_set(NULL);
-	pthread_cancel(thread);
-	pthread_join(thread, NULL);
 }

@@ -156,7 +156,7 @@ static int configure(struct pcs_context *context)
 	return CUPTI_OK;
 }
 
-/* Enables and configures; a context that was enabled is kept, also after a failure. */
+/* Enables and configures; a context that was enabled is kept, even after a failure. */
 static int enable_context(struct pcs_context *context, struct proton_error *err)
 {
 	struct pcs_params params = params_of(context);
