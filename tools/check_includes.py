@@ -31,6 +31,8 @@ MAY_INCLUDE = {
         "viewer",
         "record",
         "driver/amd_library.h",
+        "driver/driver.h",
+        "backend/cuda/pm_sampling.h",
     ],
     "python/ext/read": ["base", "format", "model", "symbol", "export", "viewer"],
     "python/ext": ["base", "intra", "symbol"],

@@ -24,6 +24,8 @@ int main(int argc, char **argv)
 	standard_occupy();
 	if (argc > 1 && strcmp(argv[1], "ctl") == 0)
 		return ctl_run(argc - 1, argv + 1);
+	if (argc > 1 && strcmp(argv[1], "watch") == 0)
+		return watch_run(argc - 1, argv + 1);
 	result = options_parse(argc, argv, &options);
 	if (result == OPTIONS_DONE)
 		return 0;

@@ -24,6 +24,7 @@ static const char usage[] =
 	"       proton bench [--runs N] [--against BASE] SCRIPT [ARGS...]\n"
 	"       proton doctor [--json] [--report FILE]\n"
 	"       proton mcp [--allow-run]\n"
+	"       proton watch [--device N] [--interval SECONDS] [--json]\n"
 	"\n"
 	"Run a program, record its kernels and scopes, and write a profile when it exits.\n";
 

@@ -53,6 +53,8 @@ bool options_check(struct options *options);
 
 /* `argv` begins with "ctl". Returns the exit status. */
 int ctl_run(int argc, char **argv);
+/* proton watch; the exit status. */
+int watch_run(int argc, char **argv);
 
 /* A module of the package, without the recorder. */
 void launch_tool(const struct options *options);

@@ -11,7 +11,6 @@
 #include "base/message.h"
 #include "driver/hip_driver.h"
 #include "driver/library_search.h"
-#include "record/thread/record_launch.h"
 
 enum vendor {
 	NONE,
@@ -197,19 +196,4 @@ bool driver_is_bound(void)
 bool driver_is_hip(void)
 {
 	return atomic_load_explicit(&bound, memory_order_acquire) == HIP;
-}
-
-int driver_enter(void)
-{
-	int mode = DRIVER_CAPTURE_RELAXED;
-
-	record_own_work_begin();
-	return driver.cuThreadExchangeStreamCaptureMode(&mode) == 0 ? mode : -1;
-}
-
-void driver_leave(int mode)
-{
-	record_own_work_end();
-	if (mode >= 0)
-		driver.cuThreadExchangeStreamCaptureMode(&mode);
 }

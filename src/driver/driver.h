@@ -102,11 +102,11 @@ static inline void *driver_handle(uint64_t value)
 /*
  * While a thread captures a graph, calls such as cuMemAlloc fail on every thread and invalidate the
  * capture, unless the calling thread has relaxed its capture mode. Also excludes the thread's GPU
- * work from all profiles until driver_leave(). Returns the argument for driver_leave(). `driver`
- * must be bound.
+ * work from all profiles until driver_own_end(), of which the argument is returned. `driver` must
+ * be bound.
  */
-int driver_enter(void);
-void driver_leave(int mode);
+int driver_own_begin(void);
+void driver_own_end(int mode);
 
 /* GPUs and their properties, read once per GPU. record/store/devices.h has their ids. */
 

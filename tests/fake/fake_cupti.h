@@ -5,9 +5,10 @@
  * The libraries are split by idea: cupti_subscribe.c (subscribers, their callbacks, other tools),
  * cupti_records.c (activity buffers), cupti_second.c (records of the second interface),
  * cupti_graphs.c (graphs that behave like the driver's), cupti_pc_sampling.c (PC sampling and
- * modules), cupti_version.c (differences between versions), cuda.c (devices and contexts), faults.c
- * (any entry point fails at any call). A function fake_NAME() implements an entry point;
- * make_entries.py makes the exported ones from the backend's list of symbols.
+ * modules), cupti_pm.c (PM sampling), cupti_version.c (differences between versions), cuda.c
+ * (devices and contexts), faults.c (any entry point fails at any call). A function fake_NAME()
+ * implements an entry point; make_entries.py makes the exported ones from the backend's list of
+ * symbols.
  *
  * Environment, for tests that run programs: FAKE_CUPTI_VERSION, the result of cuptiGetVersion
  * (default 130000), which also sets the sizes of records; FAKE_CUDA_VERSION, the driver's; and
@@ -99,6 +100,8 @@ enum fake_layout {
 	/* No subscriber wants an event of a resource, and no records are on. */                   \
 	X(bool, is_silent, (void))                                                                 \
 	X(bool, is_idle, (void))                                                                   \
+	/* No host object lives, and no GPU is enabled for PM sampling. */                         \
+	X(bool, pm_is_idle, (void))                                                                \
 	/* Buffers asked for and not handed back. */                                               \
 	X(int, buffers_out, (void))                                                                \
 	/* The vendor's library drops that many records. */                                        \

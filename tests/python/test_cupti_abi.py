@@ -136,6 +136,58 @@ cubin_crc_params CUpti_GetCubinCrcParams: size cubin_bytes=cubinSize cubin crc=c
 cupti_module_data CUpti_ModuleResourceData: id=moduleId cubin_bytes=cubinSize cubin=pCubin
 """
 
+# PM sampling and the host profiler, in headers of 12.6 and later.
+PM_CONSTANTS = {
+    "PM_PROFILER_TYPE": "CUPTI_PROFILER_TYPE_PM_SAMPLING",
+    "PM_TRIGGER_TIME": "CUPTI_PM_SAMPLING_TRIGGER_MODE_GPU_TIME_INTERVAL",
+    "PM_KEEP_OLDEST": "CUPTI_PM_SAMPLING_HARDWARE_BUFFER_APPEND_MODE_KEEP_OLDEST",
+    "PM_STOP_BUFFER_FULL": "CUPTI_PM_SAMPLING_DECODE_STOP_REASON_COUNTER_DATA_FULL",
+}
+PM_SAMPLING = """
+pm_initialize_params CUpti_Profiler_Initialize_Params: size=structSize reserved=pPriv
+pm_chip_params CUpti_Device_GetChipName_Params: size=structSize reserved=pPriv device=deviceIndex
+    chip=pChipName
+pm_availability_params CUpti_PmSampling_GetCounterAvailability_Params: size=structSize
+    reserved=pPriv device=deviceIndex image_bytes=counterAvailabilityImageSize
+    image=pCounterAvailabilityImage
+pm_host_params CUpti_Profiler_Host_Initialize_Params: size=structSize reserved=pPriv
+    type=profilerType chip=pChipName availability=pCounterAvailabilityImage host=pHostObject
+pm_host_end_params CUpti_Profiler_Host_Deinitialize_Params: size=structSize reserved=pPriv
+    host=pHostObject
+pm_metrics_params CUpti_Profiler_Host_ConfigAddMetrics_Params: size=structSize reserved=pPriv
+    host=pHostObject names=ppMetricNames count=numMetrics
+pm_config_size_params CUpti_Profiler_Host_GetConfigImageSize_Params: size=structSize reserved=pPriv
+    host=pHostObject bytes=configImageSize
+pm_config_params CUpti_Profiler_Host_GetConfigImage_Params: size=structSize reserved=pPriv
+    host=pHostObject bytes=configImageSize image=pConfigImage
+pm_passes_params CUpti_Profiler_Host_GetNumOfPasses_Params: size=structSize reserved=pPriv
+    bytes=configImageSize image=pConfigImage passes=numOfPasses
+pm_evaluate_params CUpti_Profiler_Host_EvaluateToGpuValues_Params: size=structSize reserved=pPriv
+    host=pHostObject image=pCounterDataImage image_bytes=counterDataImageSize index=rangeIndex
+    names=ppMetricNames count=numMetrics values=pMetricValues
+pm_enable_params CUpti_PmSampling_Enable_Params: size=structSize reserved=pPriv device=deviceIndex
+    sampling=pPmSamplingObject
+pm_params CUpti_PmSampling_Disable_Params: size=structSize reserved=pPriv sampling=pPmSamplingObject
+pm_params CUpti_PmSampling_Start_Params: size=structSize reserved=pPriv sampling=pPmSamplingObject
+pm_params CUpti_PmSampling_Stop_Params: size=structSize reserved=pPriv sampling=pPmSamplingObject
+pm_set_config_params CUpti_PmSampling_SetConfig_Params: size=structSize reserved=pPriv
+    sampling=pPmSamplingObject bytes=configSize image=pConfig hardware_bytes=hardwareBufferSize
+    interval=samplingInterval trigger=triggerMode append=hwBufferAppendMode
+pm_data_size_params CUpti_PmSampling_GetCounterDataSize_Params: size=structSize reserved=pPriv
+    sampling=pPmSamplingObject names=pMetricNames count=numMetrics samples=maxSamples
+    bytes=counterDataSize
+pm_data_begin_params CUpti_PmSampling_CounterDataImage_Initialize_Params: size=structSize
+    reserved=pPriv sampling=pPmSamplingObject bytes=counterDataSize image=pCounterData
+pm_decode_params CUpti_PmSampling_DecodeData_Params: size=structSize reserved=pPriv
+    sampling=pPmSamplingObject image=pCounterDataImage image_bytes=counterDataImageSize
+    stop_reason=decodeStopReason overflow
+pm_data_info_params CUpti_PmSampling_GetCounterDataInfo_Params: size=structSize reserved=pPriv
+    image=pCounterDataImage image_bytes=counterDataImageSize total=numTotalSamples
+    populated=numPopulatedSamples completed=numCompletedSamples
+pm_sample_info_params CUpti_PmSampling_CounterData_GetSampleInfo_Params: size=structSize
+    reserved=pPriv sampling=pPmSamplingObject image=pCounterDataImage
+    image_bytes=counterDataImageSize index=sampleIndex start_ns=startTimestamp end_ns=endTimestamp
+"""
 
 # The second interface, in headers of 13.3 and later.
 SECOND_CONSTANTS = {
@@ -196,7 +248,15 @@ PROGRAM = """
 #include <cupti_pcsampling.h>
 #include "backend/cuda/cupti_abi.h"
 #include "backend/cuda/pcs_abi.h"
+#include "backend/cuda/pm_abi.h"
 #include "driver/driver.h"
+#if __has_include(<cupti_pmsampling.h>) /* from 12.6 on */
+#include <cupti_pmsampling.h>
+#include <cupti_profiler_host.h>
+#include <cupti_profiler_target.h>
+#include <cupti_target.h>
+#define HAS_PM
+#endif
 #if CUPTI_API_VERSION >= 130000
 typedef CUpti_ActivityKernel10 their_kernel;
 typedef CUpti_ActivityMemcpy6 their_memcpy;
@@ -247,7 +307,8 @@ def program() -> str:
         ),
     ):
         text += f"#if CUPTI_API_VERSION {versions}\n{assertions(more)}#endif\n"
-    return text
+    pm = equal(PM_CONSTANTS) + same_structs(read_structs(PM_SAMPLING))
+    return f"{text}#ifdef HAS_PM\n{assertions(pm)}#endif\n"
 
 
 def test_the_numbers_of_memory_calls_are_the_headers(tmp_path):
@@ -284,7 +345,8 @@ def test_our_declarations_agree_with_the_real_headers(tmp_path):
     if not cupti or not cuda or not more:
         pytest.skip("needs cupti.h (pip install nvidia-cuda-cupti) and cuda.h")
     # Parameters of CUDA functions, with types that only headers of the same version have.
-    for name in ("generated_cuda_meta.h", "generated_cuda_runtime_api_meta.h"):
+    # The host profiler's header includes one of C++.
+    for name in ("generated_cuda_meta.h", "generated_cuda_runtime_api_meta.h", "string"):
         (tmp_path / name).touch()
     places = [cuda[0], *(os.path.dirname(place) for place in more)]
     ours = [str(SRC), str(SRC.parent / "include"), str(tmp_path)]

@@ -7,6 +7,7 @@
 
 #include "backend/cuda/cupti_abi.h"
 #include "backend/cuda/pcs_abi.h"
+#include "backend/cuda/pm_abi.h"
 #include "base/err.h"
 
 struct cupti_api {
@@ -43,8 +44,8 @@ static inline bool cupti_is_orphaned(void)
 int cupti_api_load(struct proton_error *err);
 
 /*
- * Opens libnvperf_host.so once, before PC sampling: libcupti opens it by its bare name, and does
- * not find the one in its own directory. The caller serializes calls.
+ * Opens libnvperf_host.so once, before PC and PM sampling: libcupti opens it by its bare name, and
+ * does not find the one in its own directory. The caller serializes calls.
  */
 void cupti_api_preload_host(void);
 

@@ -207,10 +207,10 @@ struct buffer *device_buffers_take(size_t asked, bool is_of_graph)
 		pthread_mutex_unlock(&lock);
 	}
 	if (!buffer) {
-		int mode = driver_enter();
+		int mode = driver_own_begin();
 
 		buffer = is_of_graph ? make_buffers(bytes, 1, context) : make_some(bytes, context);
-		driver_leave(mode);
+		driver_own_end(mode);
 	}
 	if (!buffer)
 		return NULL;

@@ -272,13 +272,13 @@ bool proton_instrument_is_capturing(uint64_t stream)
 
 void proton_instrument_load_begin(void)
 {
-	capture_mode = driver_is_bound() ? driver_enter() : -1;
+	capture_mode = driver_is_bound() ? driver_own_begin() : -1;
 }
 
 void proton_instrument_load_end(void)
 {
 	if (driver_is_bound())
-		driver_leave(capture_mode);
+		driver_own_end(capture_mode);
 }
 
 int proton_instrument_kernel(uint64_t function, const char *name, const char *layout,

@@ -141,7 +141,7 @@ static void read_launch(struct launch_reader *reader, struct launch *launch)
 /* The records of a graph's last replay. The buffer stays the graph's. */
 static void read_graph(struct launch_reader *reader, struct launch *launch)
 {
-	int mode = driver_enter();
+	int mode = driver_own_begin();
 	void *popped;
 
 	if (driver.cuCtxPushCurrent(launch->buffer->context) == 0) {
@@ -152,7 +152,7 @@ static void read_graph(struct launch_reader *reader, struct launch *launch)
 		launch_reader_end_turn(launch);
 		driver.cuCtxPopCurrent(&popped);
 	}
-	driver_leave(mode);
+	driver_own_end(mode);
 }
 
 /* The lock is held, but released while it reads. */
@@ -248,7 +248,7 @@ static void *run_reader(void *arg)
 	struct launch *launch;
 
 	pthread_setname_np(pthread_self(), "proton-intra");
-	driver_enter(); /* so this thread does not invalidate graph captures */
+	driver_own_begin(); /* so this thread does not invalidate graph captures */
 	pthread_mutex_lock(&shared.lock);
 	while ((launch = next_launch(thread)))
 		read_one(thread, launch);
@@ -332,10 +332,10 @@ static bool is_read(uint64_t number)
 /* Reads the oldest launch because there is no reader thread. The lock is held. */
 static void read_here(void)
 {
-	int mode = driver_enter();
+	int mode = driver_own_begin();
 
 	read_one(&flusher, take_launch(&flusher));
-	driver_leave(mode);
+	driver_own_end(mode);
 }
 
 static void await_launches(uint64_t number)

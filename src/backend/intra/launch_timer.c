@@ -56,7 +56,7 @@ static void give_idle(struct timer *timer)
 static struct timer *make_timer(void *context)
 {
 	struct timer *timer = calloc(1, sizeof(*timer));
-	int mode = driver_enter();
+	int mode = driver_own_begin();
 	bool is_ok = timer && driver.cuEventCreate(&timer->before, DRIVER_EVENT_TIMING) == 0 &&
 		     driver.cuEventCreate(&timer->after, DRIVER_EVENT_TIMING) == 0;
 
@@ -64,7 +64,7 @@ static struct timer *make_timer(void *context)
 		timer->context = context;
 	else if (timer)
 		free_timer(timer);
-	driver_leave(mode);
+	driver_own_end(mode);
 	if (is_ok)
 		return timer;
 	pthread_mutex_lock(&lock);
@@ -130,9 +130,9 @@ void launch_timer_end(uint64_t stream)
 	running = NULL;
 	if (!timer)
 		return;
-	mode = driver_enter(); /* a query would invalidate captures */
+	mode = driver_own_begin(); /* a query would invalidate captures */
 	timer->is_idle = driver.cuEventQuery(timer->before) != DRIVER_NOT_READY;
-	driver_leave(mode);
+	driver_own_end(mode);
 	if (atomic_load(&entered) != timer->entered ||
 	    driver.cuEventRecord(timer->after, driver_handle(stream)) != 0) {
 		give_idle(timer);
@@ -173,14 +173,14 @@ void launch_timers_read(void)
 
 	if (driver.cuCtxGetCurrent(&context) != 0 || !context)
 		return;
-	mode = driver_enter();
+	mode = driver_own_begin();
 	while ((timer = take_ended(context))) {
 		if (driver.cuEventElapsedTime(&ms, timer->before, timer->after) == 0 &&
 		    1e6 * ms >= (timer->is_idle ? IDLE_NS_MIN : 1))
 			closed_loop_time(timer->loop, timer->variant, (uint64_t)(1e6 * ms));
 		give_idle(timer);
 	}
-	driver_leave(mode);
+	driver_own_end(mode);
 }
 
 /* The events of timers that are still running on other threads are kept. */

@@ -275,10 +275,10 @@ TEST(properties_are_read_once_per_device_for_all_users)
 	check_device(second, 1, "89");
 	queries = calls("cuDeviceGetAttribute");
 	CHECK_OK(driver_bind(false, &err), err);
-	mode = driver_enter();
+	mode = driver_own_begin();
 	CHECK_EQ(gpu_device_here(), first);
 	CHECK_U64(gpu_device_timer_khz(), 1000000);
-	driver_leave(mode);
+	driver_own_end(mode);
 	CHECK_EQ(gpu_device_of_cuda(1), second);
 	CHECK_EQ(gpu_device_of_cuda(DEVICE_MAX), DEVICE_NONE);
 	CHECK_EQ(calls("cuDeviceGetName"), 2);
@@ -318,21 +318,21 @@ TEST(the_capture_mode_of_the_thread_is_restored_after_own_work)
 		int mode = first;
 
 		exchange(&mode);
-		CHECK_EQ(driver_enter(), first);
+		CHECK_EQ(driver_own_begin(), first);
 		CHECK(record_is_own_work());
 		mode = DRIVER_CAPTURE_RELAXED;
 		exchange(&mode);
 		CHECK_EQ(mode, DRIVER_CAPTURE_RELAXED);
-		driver_leave(first);
+		driver_own_end(first);
 		CHECK(!record_is_own_work());
 		mode = first;
 		exchange(&mode);
 		CHECK_EQ(mode, first);
 	}
 	setenv("FAKE_CUDA_FAIL", "cuThreadExchangeStreamCaptureMode=999", 1);
-	CHECK_EQ(driver_enter(), -1);
+	CHECK_EQ(driver_own_begin(), -1);
 	unsetenv("FAKE_CUDA_FAIL");
-	driver_leave(-1);
+	driver_own_end(-1);
 	CHECK(!record_is_own_work());
 }
 

@@ -32,10 +32,10 @@ static void load_fake(void)
 
 static int measure(struct decode_overhead *cost, struct proton_error *err)
 {
-	int mode = driver_enter();
+	int mode = driver_own_begin();
 	bool is_ok = calibrate(LIMIT_NS, cost, err);
 
-	driver_leave(mode);
+	driver_own_end(mode);
 	return is_ok ? PROTON_OK : err->status;
 }
 
