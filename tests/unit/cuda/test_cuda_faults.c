@@ -68,6 +68,18 @@ static const struct entry *entries(size_t *count_out)
 					    : sdk_entries;
 }
 
+/* Sessions have no PM sampling (test_pm_sampling.c), and the tests themselves call cuInit(). */
+static bool is_of_sessions(const struct entry *entry)
+{
+	static const char *const others[] = {"cuptiPm", "cuptiProfiler", "cuptiDeviceGetChipName",
+					     "cuInit"};
+
+	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+		if (strncmp(entry->name, others[i], strlen(others[i])) == 0)
+			return false;
+	return true;
+}
+
 /* AMD: sessions with memory operations, and PC samples for the functions that give these. */
 static int start_all(const struct entry *entry, struct proton_error *err)
 {
@@ -257,7 +269,7 @@ static void each(uint32_t first, uint32_t count)
 	setenv("ROCPROFILER_PC_SAMPLING_BETA_ENABLED", "1", 1);
 	load_fake();
 	for (size_t i = 0; i < entry_count; i++)
-		if (!entry[i].is_driver || !entry[i].is_optional)
+		if (is_of_sessions(&entry[i]) && (!entry[i].is_driver || !entry[i].is_optional))
 			in_child(try_fault, &entry[i], first, count);
 }
 
@@ -454,5 +466,6 @@ TEST(every_entry_point_may_be_missing)
 	setenv("ROCPROFILER_PC_SAMPLING_BETA_ENABLED", "1", 1);
 	load_fake();
 	for (size_t i = 0; i < entry_count; i++)
-		in_child(try_missing, &entry[i], 0, 0);
+		if (is_of_sessions(&entry[i]))
+			in_child(try_missing, &entry[i], 0, 0);
 }
