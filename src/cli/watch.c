@@ -92,7 +92,7 @@ struct watch {
 	double history[PM_COLUMNS][HISTORY];
 	uint64_t updates;
 	bool is_terminal;
-	size_t lines; /* of an update there */
+	size_t lines; /* per update */
 };
 
 static volatile sig_atomic_t must_end;

@@ -10,8 +10,8 @@
  * - Decoding needs an image that was made fresh, and stops when that is full.
  *
  * Environment: FAKE_PM_CHIP, "GH100" (default) with the names of its Triage set, or another one
- * with plain names alone; FAKE_PM_ROOM, metrics of a pass (default 12); FAKE_PM_HARDWARE, samples
- * of the hardware buffer (default 4096).
+ * with plain names alone; FAKE_PM_ROOM, metrics per pass (default 12); FAKE_PM_HARDWARE, samples
+ * that the hardware buffer holds (default 4096).
  */
 #include <stdlib.h>
 #include <string.h>

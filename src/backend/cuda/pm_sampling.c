@@ -66,7 +66,7 @@ struct pm_sampling {
 	uint64_t began_ns; /* end of the first sample, which began long before Start */
 	bool is_started;
 	const char *names[PM_COLUMNS];
-	enum pm_column columns[PM_COLUMNS]; /* of the names */
+	enum pm_column columns[PM_COLUMNS]; /* by name */
 	size_t count;
 };
 
