@@ -436,12 +436,19 @@ static void injected(void)
 	}
 }
 
+static void begin_with_driver(void)
+{
+	injected();
+	if (!proton_is_profiling()) /* a later session may begin while threads call the driver */
+		proton_prime_vendor();
+}
+
 int InitializeInjection(void)
 {
 	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 	pthread_mutex_lock(&lock);
-	injected();
+	begin_with_driver();
 	pthread_mutex_unlock(&lock);
 	return 1;
 }

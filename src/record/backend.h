@@ -33,6 +33,11 @@ struct backend {
 	 * never postpones.
 	 */
 	int (*resume)(struct proton_error *err);
+	/*
+	 * The driver is being initialized, and no session begins: makes later starts safe for the
+	 * program's threads, at no cost for it. Called while stopped. NULL: nothing to do.
+	 */
+	void (*prime)(void);
 	/* Waits until all work launched before the call has been recorded. */
 	int (*flush)(struct proton_error *err);
 	/*

@@ -317,6 +317,23 @@ bool proton_leave_vendor(void)
 	return is_free;
 }
 
+void proton_prime_vendor(void)
+{
+	const struct backend *backend;
+
+	pthread_mutex_lock(&backend_use_lock);
+	for (size_t i = 0; (backend = backend_at(i)); i++) {
+		struct use *use = use_of_backend(backend);
+
+		if (!backend->prime || is_moving || use->state != STOPPED)
+			continue;
+		move_use(use, STARTING);
+		backend->prime();
+		settle_use(use, STOPPED);
+	}
+	pthread_mutex_unlock(&backend_use_lock);
+}
+
 /* The driver is being initialized: passes that on to the backend if it runs; see backend.h. */
 static int resume_backend(const struct backend *backend, struct proton_error *err)
 {

@@ -303,6 +303,32 @@ def test_a_program_that_waits_has_no_cupti(tmp_path):
         ctl("stop", **where)
 
 
+@pytest.mark.parametrize(
+    "options, version, subscribed, left",
+    [
+        (["--wait"], "130000", 1, 1),
+        ([], "130000", 1, 0),  # the session's
+        (["--wait"], "130500", 0, 0),  # it would exclude the second interface
+    ],
+)
+def test_the_first_subscription_is_made_with_the_driver(
+    tmp_path, options, version, subscribed, left
+):
+    """Later, it could crash threads in calls of the driver (docs/design/other-tools.md)."""
+    (tmp_path / "run").mkdir()
+    env = fake_environment(XDG_RUNTIME_DIR=str(tmp_path / "run"), FAKE_CUPTI_VERSION=version)
+    code = """
+        import ctypes, os
+        ctypes.CDLL(os.environ["PROTON_CUDA_PATH"]).cuInit(0)
+        calls = ctypes.CDLL(os.environ["PROTON_CUPTI_PATH"]).fake_calls
+        print(*(calls(name) for name in (b"cuptiSubscribe", b"cuptiUnsubscribe", b"cuptiFinalize")))
+    """
+    (tmp_path / "serve.py").write_text(textwrap.dedent(code))
+    done = proton("-b", "cupti", "-o", "none", *options, "serve.py", cwd=tmp_path, env=env)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == f"{subscribed} {left} {left}\n"
+
+
 @pytest.fixture(scope="module")
 def program(tmp_path_factory) -> str:
     """A program that initializes CUDA, and launches when its standard input has a byte."""

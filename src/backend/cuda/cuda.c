@@ -202,6 +202,14 @@ static int resume_cuda(struct proton_error *err)
 	return status;
 }
 
+static void prime_cuda(void)
+{
+	struct proton_error unused;
+
+	if (!atomic_load(&cupti_process) && is_usable() && cupti_api_load(&unused) == PROTON_OK)
+		interface_prime();
+}
+
 static int set_memory(bool is_wanted, struct proton_error *err)
 {
 	int status = PROTON_OK;
@@ -337,6 +345,7 @@ const struct backend cuda_backend = {
 	.check_mode = check_mode,
 	.start = start_cuda,
 	.resume = resume_cuda,
+	.prime = prime_cuda,
 	.flush = flush_cuda,
 	.read_metric = tensors_read,
 	.set_memory = set_memory,
