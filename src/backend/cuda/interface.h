@@ -25,8 +25,8 @@ struct interface_buffers {
 int interface_subscribe(cupti_callback_fn callback, bool may_choose, void **subscriber_out,
 			struct proton_error *err);
 /*
- * Subscribes once and leaves CUPTI, while no other thread uses the driver. The first subscription
- * of a process crashes threads in calls that destroy graphs or load modules, say: CUPTI counts a
+ * Subscribes once and leaves CUPTI, while no other thread uses the driver. A process's first
+ * subscription crashes threads in calls that destroy graphs or load modules, say: CUPTI counts a
  * subscriber before its tables exist. Later ones find the addresses of the old tables. With bare
  * CUPTI 13.0, 2 of 80 processes crashed without this and none of 240 with it (H200). Does nothing
  * from 13.3 on, where the second interface would be excluded.
