@@ -235,8 +235,8 @@ PROTON_API void proton_await_driver(void);
 PROTON_API int proton_driver_initialises(struct proton_error *err);
 /*
  * For such a tool, inside the initialization, if no session begins there. CUPTI's first
- * subscription can crash threads that call the driver meanwhile; later ones do not. So this
- * subscribes once and leaves CUPTI. Does nothing with CUPTI 13.3 or later, or without CUPTI.
+ * subscription can crash threads that call the driver at that time; later ones do not.
+ * Subscribes once and leaves CUPTI. Does nothing with CUPTI 13.3 or later, or without CUPTI.
  */
 PROTON_API void proton_prime_vendor(void);
 /*

@@ -16,6 +16,7 @@ static _Atomic int stops;
 static _Atomic int inside;    /* threads in start or stop now */
 static _Atomic bool may_move; /* start and stop wait for it */
 static _Atomic bool must_fail;
+static _Atomic int primes;
 static void (*call_back)(void);
 
 static void wait_until_let(void)
@@ -60,11 +61,18 @@ static void stop(void)
 	stops++;
 }
 
+static void prime(void)
+{
+	wait_until_let();
+	primes++;
+}
+
 static const struct backend slow = {
 	.name = "slow",
 	.is_usable = is_usable,
 	.check_mode = check_mode,
 	.start = start,
+	.prime = prime,
 	.flush = flush,
 	.stop = stop,
 };
@@ -280,6 +288,23 @@ static void start_inside(void)
 	rec_kernel("inside");
 	proton_scope_exit(proton_scope_enter("inside"), NULL);
 	proton_finalize(PROTON_ALL_SESSIONS, "none", NULL);
+}
+
+TEST(a_backend_is_primed_only_while_it_is_stopped)
+{
+	int session;
+
+	atomic_store(&may_move, true);
+	call_back = proton_prime_vendor; /* on a thread that moves it */
+	proton_prime_vendor();
+	CHECK_EQ(primes, 1);
+	session = rec_start_with((struct proton_session_options){.backend = "slow"});
+	proton_prime_vendor();
+	CHECK_EQ(primes, 1);
+	rec_finalize(session, "none");
+	CHECK_EQ(primes, 1);
+	proton_prime_vendor();
+	CHECK_EQ(primes, 2);
 }
 
 TEST(a_backend_may_call_back_while_it_starts)
