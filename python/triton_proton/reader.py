@@ -325,7 +325,7 @@ class Profile(Table):
         return self.group("kernel", rows)
 
     def group(self, by: str, rows: Optional[int] = None) -> Profile:
-        """A flat table by "kernel", "scope", "module", "file" or "device"."""
+        """A flat table by "kernel", "scope", "file", "module", "layer", "operator" or "device"."""
         return self._with(group=by, rows=rows)
 
     def callers(self) -> Profile:

@@ -102,8 +102,10 @@ static void name_track(const struct chrome *chrome, const struct timeline_track 
 	if (track->part)
 		snprintf(part, sizeof(part), " (%u)", track->part + 1);
 	snprintf(text, capacity, "%s %" PRIu64 "%s%s",
-		 track->kind == TRACK_GRAPH ? "Graph: Stream" : "GPU Stream", lane->id, device,
-		 part);
+		 track->kind == TRACK_GRAPH     ? "Graph: Stream"
+		 : track->kind == TRACK_MODULES ? "Modules: Stream"
+						: "GPU Stream",
+		 lane->id, device, part);
 }
 
 /* The name of a process or thread, and its place from top to bottom. */

@@ -394,8 +394,8 @@ static bool sort_lanes(struct timeline *timeline)
 		struct timeline_track *track = &timeline->tracks[lane];
 
 		track->lane = lane;
-		/* Leaves space for related tracks: graph, then the stream and its sub-tracks. */
-		track->order = i * (PARTS_MAX + 2) + 1;
+		/* Leaves space for related tracks: graph, modules, then the stream's sub-tracks. */
+		track->order = i * (PARTS_MAX + 3) + 2;
 		if (row->kind == LANE_UNIT) {
 			const struct row_lane *before =
 				i ? &timeline->trace->lanes[timeline->lanes[i - 1]] : NULL;
@@ -415,6 +415,45 @@ static bool sort_lanes(struct timeline *timeline)
 	return true;
 }
 
+/*
+ * The scopes in which graphs were captured, and the names that no thread ran as a scope: modules of
+ * compiled code, and operators.
+ */
+static bool find_scopes(struct timeline *timeline)
+{
+	const struct profile *profile = timeline->profile;
+	const struct profile_trace *trace = timeline->trace;
+	uint32_t *scopes = calloc(profile->node_count, sizeof(*scopes));
+	bool *is_run = calloc(profile->node_count, sizeof(*is_run));
+	bool *is_captured = calloc(profile->node_count, sizeof(*is_captured));
+	bool is_done = scopes && is_run && is_captured;
+
+	timeline->scopes = scopes;
+	timeline->is_captured = is_captured;
+	for (uint64_t i = 1; is_done && i < trace->event_count; i++) {
+		const struct row_event *event = trace_event(trace, i);
+
+		if (event && event->kind == EVENT_SCOPE)
+			is_run[trace->nodes[event->node] - 1] = true;
+	}
+	for (uint32_t i = 1; is_done && i < profile->node_count; i++) { /* parents come first */
+		const struct row_frame *frame = &profile->frames[profile->nodes[i].frame];
+		const char *name = profile_text(profile, frame->name);
+		uint32_t parent = profile->nodes[i].parent;
+		bool is_start = profile_is_scope(profile, i, "<captured_at>");
+
+		is_captured[i] = is_captured[parent] || is_start;
+		if (is_start || (is_run[i] && !is_captured[i]))
+			scopes[i] = 0;
+		else if (is_captured[i] || (frame->kind == FRAME_NAME && name[0] != '<'))
+			scopes[i] = i;
+		else
+			scopes[i] = scopes[parent];
+	}
+	free(is_run);
+	return is_done;
+}
+
 int timeline_init(struct timeline *timeline, const struct profile *profile,
 		  struct proton_error *err)
 {
@@ -425,7 +464,7 @@ int timeline_init(struct timeline *timeline, const struct profile *profile,
 	timeline->first = calloc(profile->trace->lane_count + 1, sizeof(*timeline->first));
 	if (timeline->first) {
 		count_events(timeline);
-		if (sort_lanes(timeline) && put_in_order(timeline) &&
+		if (sort_lanes(timeline) && put_in_order(timeline) && find_scopes(timeline) &&
 		    find_arrows(&timeline->backward, profile))
 			return PROTON_OK;
 	}
@@ -436,7 +475,8 @@ int timeline_init(struct timeline *timeline, const struct profile *profile,
 void timeline_fini(struct timeline *timeline)
 {
 	FREE_ALL(timeline->order, timeline->first, timeline->lanes, timeline->tracks,
-		 timeline->backward.arrows, timeline->backward.scopes);
+		 timeline->scopes, timeline->is_captured, timeline->backward.arrows,
+		 timeline->backward.scopes);
 	*timeline = (struct timeline){0};
 }
 
@@ -456,6 +496,9 @@ size_t timeline_track_name(const struct timeline *timeline, const struct timelin
 		length = snprintf(text, capacity, "CPU Thread %u", lane->number);
 	else if (track->kind == TRACK_GRAPH)
 		length = snprintf(text, capacity, "GPU %d Graph: Stream %" PRIu64, (int)number,
+				  lane->id);
+	else if (track->kind == TRACK_MODULES)
+		length = snprintf(text, capacity, "GPU %d Modules: Stream %" PRIu64, (int)number,
 				  lane->id);
 	else if (track->part)
 		length = snprintf(text, capacity, "GPU %d Stream %" PRIu64 " (%u)", (int)number,
@@ -697,59 +740,48 @@ static void walk_stream(struct walk *walk, uint32_t lane)
 			walk->sink->track_end(walk->sink->context, &parts[part]);
 }
 
-/* ------------------------------------------------------------------ scopes of graphs */
-
-/*
- * The captured scopes around kernel node `node`, outermost first, as nodes of the profile. Returns
- * their number, at most GRAPH_DEPTH_MAX; the innermost of a deeper path are omitted.
- */
-static uint32_t captured_path(const struct profile *profile, uint32_t node,
-			      uint32_t path[GRAPH_DEPTH_MAX])
-{
-	uint32_t depth = 0;
-	uint32_t at;
-	uint32_t i;
-
-	for (at = node; at && !profile_is_scope(profile, at, "<captured_at>");
-	     at = profile->nodes[at].parent)
-		depth++;
-	if (!at || !depth)
-		return 0;
-	depth--; /* the kernel itself */
-	i = depth;
-	for (at = profile->nodes[node].parent; i-- > 0; at = profile->nodes[at].parent)
-		if (i < GRAPH_DEPTH_MAX)
-			path[i] = at;
-	return depth < GRAPH_DEPTH_MAX ? depth : GRAPH_DEPTH_MAX;
-}
+/* ------------------------------------------------------------------ scopes of graphs, modules */
 
 struct graph_scope {
 	uint32_t node;
-	uint32_t launch; /* the row of the graph replay */
+	uint32_t launch; /* the row of the graph replay; 0: modules */
 };
 
-/* The scopes of the kernel at `i` in the lane's order. */
-static uint32_t scopes_at(const struct timeline *timeline, uint64_t i,
+/*
+ * The scopes of the kernel at `i` in the lane's order, outermost first, as nodes of the profile.
+ * Returns their number, at most GRAPH_DEPTH_MAX; the innermost of a deeper path are omitted.
+ */
+static uint32_t scopes_at(const struct timeline *timeline, enum track_kind kind, uint64_t i,
 			  uint32_t path[GRAPH_DEPTH_MAX], uint32_t *launch_out)
 {
 	const struct row_event *event = &timeline->trace->events[timeline->order[i]];
+	const struct profile_node *nodes = timeline->profile->nodes;
+	uint32_t around = nodes[timeline->trace->nodes[event->node] - 1].parent;
+	uint32_t depth = 0;
 
-	*launch_out = event->link;
-	if (!(event->flags & EVENT_OF_GRAPH))
+	*launch_out = kind == TRACK_GRAPH ? event->link : 0;
+	if (!(event->flags & EVENT_OF_GRAPH) == (kind == TRACK_GRAPH) ||
+	    (kind == TRACK_GRAPH && !timeline->is_captured[around]))
 		return 0;
-	return captured_path(timeline->profile, timeline->trace->nodes[event->node] - 1, path);
+	around = timeline->scopes[around];
+	for (uint32_t at = around; at; at = timeline->scopes[nodes[at].parent])
+		depth++;
+	for (uint32_t at = around, j = depth; j-- > 0; at = timeline->scopes[nodes[at].parent])
+		if (j < GRAPH_DEPTH_MAX)
+			path[j] = at;
+	return depth < GRAPH_DEPTH_MAX ? depth : GRAPH_DEPTH_MAX;
 }
 
 /* The time at which the scope opened at depth `depth` by the kernel at `i` closes. */
-static uint64_t close_of(const struct timeline *timeline, uint64_t i, uint64_t end, uint32_t depth,
-			 struct graph_scope scope)
+static uint64_t close_of(const struct timeline *timeline, enum track_kind kind, uint64_t i,
+			 uint64_t end, uint32_t depth, struct graph_scope scope)
 {
 	uint64_t end_ns = 0;
 
 	for (; i < end; i++) {
 		uint32_t path[GRAPH_DEPTH_MAX];
 		uint32_t launch;
-		uint32_t count = scopes_at(timeline, i, path, &launch);
+		uint32_t count = scopes_at(timeline, kind, i, path, &launch);
 		uint64_t kernel_end_ns;
 
 		if (count <= depth || path[depth] != scope.node || launch != scope.launch)
@@ -761,8 +793,8 @@ static uint64_t close_of(const struct timeline *timeline, uint64_t i, uint64_t e
 	return end_ns;
 }
 
-/* Consecutive kernels of one replay in the same scopes become slices of those scopes. */
-static void walk_graph(struct walk *walk, uint32_t lane)
+/* Consecutive kernels (of one replay) in the same scopes become slices of those scopes. */
+static void walk_scopes(struct walk *walk, uint32_t lane, enum track_kind kind)
 {
 	const struct timeline *timeline = walk->timeline;
 	uint64_t end = timeline->first[lane + 1];
@@ -773,16 +805,14 @@ static void walk_graph(struct walk *walk, uint32_t lane)
 	uint32_t depth = 0;
 	bool is_begun = false;
 
-	track.kind = TRACK_GRAPH;
-	track.order--;
-	track.tid = tid_of(timeline, lane, TID_GRAPH);
-	if (!track.tid)
-		track.tid = walk->next_tid++;
+	track.kind = kind;
+	track.order -= kind == TRACK_GRAPH ? 2 : 1;
+	track.tid = kind == TRACK_GRAPH ? tid_of(timeline, lane, TID_GRAPH) : 0;
 	for (uint64_t i = timeline->first[lane]; i < end; i++) {
 		const struct row_event *event = &timeline->trace->events[timeline->order[i]];
 		uint32_t path[GRAPH_DEPTH_MAX];
 		uint32_t launch;
-		uint32_t count = scopes_at(timeline, i, path, &launch);
+		uint32_t count = scopes_at(timeline, kind, i, path, &launch);
 		uint32_t same = 0;
 
 		while (same < depth && same < count && open[same].node == path[same] &&
@@ -804,7 +834,7 @@ static void walk_graph(struct walk *walk, uint32_t lane)
 				slice.start_ns = ends_ns[depth];
 			if (depth && slice.start_ns < starts_ns[depth - 1])
 				slice.start_ns = starts_ns[depth - 1];
-			slice.end_ns = close_of(timeline, i, end, depth, scope);
+			slice.end_ns = close_of(timeline, kind, i, end, depth, scope);
 			if (depth && slice.end_ns > ends_ns[depth - 1])
 				slice.end_ns = ends_ns[depth - 1];
 			if (slice.end_ns < slice.start_ns)
@@ -812,6 +842,8 @@ static void walk_graph(struct walk *walk, uint32_t lane)
 			open[depth] = scope;
 			starts_ns[depth] = slice.start_ns;
 			ends_ns[depth] = slice.end_ns;
+			if (!is_begun && !track.tid)
+				track.tid = walk->next_tid++;
 			if (!is_begun)
 				walk->sink->track(walk->sink->context, &track);
 			is_begun = true;
@@ -833,7 +865,8 @@ void timeline_walk(struct timeline *timeline, const struct timeline_sink *sink, 
 		if (timeline->first[lane] == timeline->first[lane + 1])
 			continue;
 		if (timeline->tracks[lane].kind == TRACK_STREAM) {
-			walk_graph(&walk, lane);
+			walk_scopes(&walk, lane, TRACK_GRAPH);
+			walk_scopes(&walk, lane, TRACK_MODULES);
 			walk_stream(&walk, lane);
 		} else if (!walk_thread(&walk, lane)) {
 			out_fail(out, ENOMEM);

@@ -4,10 +4,11 @@
  *
  * A thread is a track. A stream of a device has sub-tracks if its kernels overlap. Above each
  * stream with graph replays is a track of the scopes in which the graphs were captured, made from
- * the kernels below <captured_at>.
+ * the kernels below <captured_at>; and one of the names around other kernels that no thread ran as
+ * a scope: modules of compiled code, and operators.
  *
- * Memory use is 4 bytes per event, for the order of each track's events, and with backward kernels
- * of PyTorch 24 bytes for each of them and of their scopes.
+ * Memory use is 4 bytes per event, for the order of each track's events, 6 bytes per node, and with
+ * backward kernels of PyTorch 24 bytes for each of them and of their scopes.
  */
 #pragma once
 
@@ -20,6 +21,7 @@ enum track_kind {
 	TRACK_THREAD,
 	TRACK_STREAM,
 	TRACK_GRAPH,
+	TRACK_MODULES,
 	TRACK_UNIT, /* a sub-track of a warp of an instrumented kernel */
 };
 
@@ -43,8 +45,8 @@ struct timeline_slice {
 	uint64_t start_ns; /* Unix time */
 	uint64_t end_ns;
 	uint32_t node;                 /* of the profile */
-	uint32_t row;                  /* of events; 0: a scope of a graph */
-	const struct row_event *event; /* NULL: a scope of a graph */
+	uint32_t row;                  /* of events; 0: a scope of a graph, or a module */
+	const struct row_event *event; /* NULL: the same */
 	bool is_unfinished;            /* still active at the end of the recording */
 	/* The launch; 0 and NULL if unknown. */
 	uint32_t launch_row;
@@ -92,6 +94,8 @@ struct timeline {
 	uint64_t *first;               /* by lane: in `order`; one more at the end */
 	uint32_t *lanes;               /* in display order */
 	struct timeline_track *tracks; /* by lane */
+	uint32_t *scopes;  /* by node: the innermost at or above it that a stream shows, or 0 */
+	bool *is_captured; /* by node: at or below <captured_at> */
 	struct timeline_backward backward;
 };
 

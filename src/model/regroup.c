@@ -7,6 +7,7 @@
 
 #include "base/buf.h"
 #include "base/hash.h"
+#include "base/slice.h"
 #include "model/merge.h"
 
 #define NO_FRAME UINT32_MAX
@@ -18,18 +19,78 @@
 #define CALLERS_BUDGET_PER_NODE 512u
 #define NEW_CALLER_COST 16u
 
+/* What decides about the group of a node, at or above it. */
+struct inner {
+	uint32_t frame; /* the innermost source frame, layer or operator, or NO_FRAME */
+	bool is_backward;
+	bool is_over; /* names below a kernel are its own; no layer is below an operator */
+};
+
 struct regroup {
 	const struct profile *source;
 	struct profile *target;
 	struct merge *merge;
-	uint64_t budget;  /* of steps to callers */
-	uint32_t *placed; /* by node: where its kernels are; NULL: not asked for */
-	uint32_t *inner;  /* by node: the innermost source frame at or above it, or NO_FRAME */
-	struct hash_table places; /* file -> node of the target, by file or module */
+	uint64_t budget;          /* of steps to callers */
+	uint32_t *placed;         /* by node: where its kernels are; NULL: not asked for */
+	struct inner *inner;      /* by node */
+	struct hash_table places; /* file, or layer or operator -> node of the target */
 	struct out name;
 };
 
-static void find_inner(struct regroup *regroup)
+/* ------------------------------------------------------------------ layers and operators */
+
+/* "AddmmBackward0": the name of autograd for a node, or for a Function of the program. */
+static bool is_autograd_node(struct slice name)
+{
+	static const char end[] = "Backward";
+	size_t length = name.length;
+
+	while (length > 0 && name.at[length - 1] >= '0' && name.at[length - 1] <= '9')
+		length--;
+	return length >= sizeof(end) &&
+	       memcmp(name.at + length - (sizeof(end) - 1), end, sizeof(end) - 1) == 0;
+}
+
+/* The operators in a frame of compiled code, "<h, gelu: aten.addmm, aten.gelu>"; empty: none. */
+static struct slice compiled_operators(struct slice name)
+{
+	if (name.length < 2 || name.at[0] != '<' || slice_starts(name, "<in "))
+		return (struct slice){0};
+
+	struct slice list = slice_between(name.at + 1, slice_end(name) - 1);
+	const char *colon = memmem(list.at, list.length, ": ", 2);
+
+	if (colon)
+		list = slice_between(colon + 2, slice_end(list));
+
+	struct slice rest = list;
+	struct slice first = slice_take_until(&rest, ',');
+
+	return memchr(first.at, '.', first.length) ? list : (struct slice){0};
+}
+
+/* "aten::addmm", with a namespace in lower case. */
+static bool is_operator(struct slice name)
+{
+	size_t space = strspn(name.at, "abcdefghijklmnopqrstuvwxyz0123456789_");
+
+	return (space > 0 && strncmp(name.at + space, "::", 2) == 0) ||
+	       compiled_operators(name).length > 0;
+}
+
+/*
+ * A profile does not tell modules from scopes, and operators from both: their names do. So older
+ * files, other formats and scopes that the program has for its layers are grouped, too.
+ */
+static bool decides(struct inner *inner, struct slice name, enum regroup_by by)
+{
+	if (by == REGROUP_OPERATOR)
+		return is_operator(name) || (is_autograd_node(name) && inner->frame == NO_FRAME);
+	inner->is_over = is_operator(name);
+	return !inner->is_over && name.length > 0 && name.at[0] != '<' && !is_autograd_node(name);
+}
+
+static void find_inner(struct regroup *regroup, enum regroup_by by)
 {
 	const struct profile *source = regroup->source;
 
@@ -38,13 +99,24 @@ static void find_inner(struct regroup *regroup)
 		regroup->target->out_of_memory = true;
 		return;
 	}
-	regroup->inner[0] = NO_FRAME;
+	regroup->inner[0].frame = NO_FRAME;
 	for (uint32_t i = 1; i < source->node_count; i++) {
 		const struct profile_node *node = &source->nodes[i];
+		const struct row_frame *frame = &source->frames[node->frame];
+		struct inner *inner = &regroup->inner[i];
 
-		regroup->inner[i] = source->frames[node->frame].kind == FRAME_SOURCE
-					    ? node->frame
-					    : regroup->inner[node->parent];
+		*inner = regroup->inner[node->parent];
+		if (by == REGROUP_FILE || by == REGROUP_MODULE) {
+			if (frame->kind == FRAME_SOURCE)
+				inner->frame = node->frame;
+			continue;
+		}
+		inner->is_over |= frame->kind == FRAME_KERNEL;
+		if (inner->is_over || frame->kind != FRAME_NAME)
+			continue;
+		inner->is_backward |= profile_is_scope(source, i, "<backward>");
+		if (decides(inner, slice_of(profile_text(source, frame->name)), by))
+			inner->frame = node->frame;
 	}
 }
 
@@ -106,30 +178,90 @@ static void write_module(struct out *out, const char *file)
 		out_byte(out, *p == '/' ? '.' : *p);
 }
 
+/* The group with the name that was written, which is remembered by `key`. */
+static uint32_t written_child(struct regroup *regroup, uint64_t key)
+{
+	uint32_t place;
+
+	out_byte(&regroup->name, '\0');
+	place = regroup->name.errnum ? 0 : named_child(regroup, regroup->name.bytes);
+	if (!place || !hash_table_add(&regroup->places, key, place))
+		regroup->target->out_of_memory = true;
+	regroup->name.length = 0;
+	return place;
+}
+
 static uint32_t source_of(struct regroup *regroup, uint32_t node, enum regroup_by by)
 {
-	uint32_t frame = regroup->inner[node];
+	uint32_t frame = regroup->inner[node].frame;
 	const char *file;
-	uint32_t string;
+	uint64_t key;
 	uint32_t place;
 
 	if (frame == NO_FRAME)
 		return named_child(regroup, "(no source)");
-	string = regroup->source->frames[frame].file;
-	place = hash_table_find(&regroup->places, hash_u64(string));
+	key = hash_u64(regroup->source->frames[frame].file);
+	place = hash_table_find(&regroup->places, key);
 	if (place)
 		return place;
-	file = profile_text(regroup->source, string);
-	if (by == REGROUP_MODULE) {
-		regroup->name.length = 0;
+	file = profile_text(regroup->source, regroup->source->frames[frame].file);
+	if (by == REGROUP_MODULE)
 		write_module(&regroup->name, file);
-		out_byte(&regroup->name, '\0');
-		file = regroup->name.errnum ? "" : regroup->name.bytes;
+	else
+		out_text(&regroup->name, file);
+	return written_child(regroup, key);
+}
+
+/* As PyTorch writes them, "aten::addmm": compiled code has "aten.addmm". */
+static void write_operators(struct out *out, struct slice name)
+{
+	struct slice compiled = compiled_operators(name);
+	bool is_prefix = true;
+
+	if (compiled.length == 0)
+		out_bytes(out, name.at, name.length);
+	for (size_t i = 0; i < compiled.length; i++) {
+		if (compiled.at[i] == '.' && is_prefix && i > 0 && compiled.at[i - 1] != ' ')
+			out_text(out, "::");
+		else
+			out_byte(out, compiled.at[i]);
+		is_prefix = compiled.at[i] == ',' || (is_prefix && compiled.at[i] != '.');
 	}
-	place = named_child(regroup, file);
-	if (place && !hash_table_add(&regroup->places, hash_u64(string), place))
-		regroup->target->out_of_memory = true;
-	return place;
+}
+
+/* "layers.0.mlp.up" -> "layers.0" with two levels. */
+static void write_layer(struct out *out, struct slice name, size_t levels, bool is_backward)
+{
+	const char *end = name.at;
+
+	for (; end < slice_end(name); end++)
+		if (*end == '.' && --levels == 0)
+			break;
+	out_bytes(out, name.at, (size_t)(end - name.at));
+	if (is_backward)
+		out_text(out, " <backward>");
+}
+
+static uint32_t layer_of(struct regroup *regroup, uint32_t node, enum regroup_by by, size_t levels)
+{
+	const struct inner *inner = &regroup->inner[node];
+	bool is_backward = by == REGROUP_LAYER && inner->is_backward;
+	uint64_t key = hash_u64((uint64_t)inner->frame << 1 | is_backward);
+	uint32_t place = hash_table_find(&regroup->places, key);
+	struct slice name;
+
+	if (place)
+		return place;
+	if (inner->frame == NO_FRAME)
+		name = slice_of(by == REGROUP_LAYER ? "(no layer)" : "(no operator)");
+	else
+		name = slice_of(
+			profile_text(regroup->source, regroup->source->frames[inner->frame].name));
+	if (by == REGROUP_LAYER)
+		write_layer(&regroup->name, name, levels, is_backward);
+	else
+		write_operators(&regroup->name, name);
+	return written_child(regroup, key);
 }
 
 static uint32_t device_of(struct regroup *regroup, uint32_t index)
@@ -208,6 +340,10 @@ static bool add_node_by(struct regroup *regroup, uint32_t node, enum regroup_by 
 	case REGROUP_MODULE:
 		add_rows(regroup, node, source_of(regroup, node, by));
 		break;
+	case REGROUP_LAYER:
+	case REGROUP_OPERATOR:
+		add_rows(regroup, node, layer_of(regroup, node, by, levels));
+		break;
 	case REGROUP_DEVICE:
 		add_by_device(regroup, node);
 		break;
@@ -240,8 +376,8 @@ int profile_regroup(const struct profile *profile, enum regroup_by by, size_t le
 	out_init(&regroup.name, -1);
 	merge_source(regroup.merge, profile);
 	merge_about(regroup.merge);
-	if (by == REGROUP_FILE || by == REGROUP_MODULE)
-		find_inner(&regroup);
+	if (by >= REGROUP_FILE && by <= REGROUP_OPERATOR)
+		find_inner(&regroup, by);
 	for (uint32_t i = 0; i < profile->node_count && is_whole && !target->out_of_memory; i++) {
 		const struct profile_node *row = &profile->nodes[i];
 

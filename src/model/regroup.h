@@ -1,5 +1,5 @@
 /*
- * Regrouping of a profile: a flat profile with one node per kernel, scope, module, file or device
+ * Regrouping of a profile: a flat profile with one node per kernel, scope, layer, file or device
  * below the root, or a bottom-up one, from each kernel to its callers. The result is an ordinary
  * profile: it rolls up, derives, prints and compares in the same way, and its kernels have the same
  * totals.
@@ -24,6 +24,13 @@ enum regroup_by {
 	 */
 	REGROUP_FILE,
 	REGROUP_MODULE,
+	/*
+	 * By the innermost name that is a scope or a module of PyTorch: the first `levels` parts of
+	 * it ("layers.0.mlp"; 0: all), and " <backward>" if it is the backward pass. "(no layer)".
+	 */
+	REGROUP_LAYER,
+	/* By the innermost operator of PyTorch, "aten::addmm". "(no operator)". */
+	REGROUP_OPERATOR,
 	/* "CUDA 0". The metrics of a node count for the device where its kernels took longest. */
 	REGROUP_DEVICE,
 	/*

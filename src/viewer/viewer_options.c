@@ -140,7 +140,7 @@ static enum options_result check_options(const struct options *options, struct p
 					   "with --no-clobber");
 	if (query->list && query->gate_count)
 		return OPTIONS_REFUSE(err, "Cannot specify both --list and --fail-if");
-	if (query->depth_is_set && query->mode == VIEW_FLAT)
+	if (query->depth_is_set && query->mode == VIEW_FLAT && query->group_by != REGROUP_LAYER)
 		return OPTIONS_REFUSE(err, "--depth has no effect on a flat table; use --rows");
 	if (query->brief + query->warps + query->source > 1)
 		return OPTIONS_REFUSE(err, "Cannot specify both %s and %s",
@@ -237,6 +237,11 @@ enum options_result options_parse(struct options *options, int argc, char **argv
 					"Must specify a file to read; see proton-viewer --help");
 	if (result == OPTIONS_BAD)
 		message("%s", err.text);
+	if (options->query.depth_is_set && options->query.mode == VIEW_FLAT) {
+		options->query.levels = options->query.depth;
+		options->query.depth = DEPTH_DEFAULT;
+		options->query.depth_is_set = false;
+	}
 	/* A screen is limited, a file is not. */
 	if (output_is_export(&options->output) && !options->query.depth_is_set)
 		options->query.depth = SIZE_MAX;

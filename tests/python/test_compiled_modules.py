@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 from collections import Counter
@@ -10,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from support import load, walk
+from support import load, run_command, walk
 from warm_python import WarmPython
 
 torch = pytest.importorskip("torch")
@@ -367,6 +368,101 @@ def test_kernels_have_modules_and_lines_of_the_graph(model, use, dynamic, python
     for path, _ in launches("lines"):
         assert len([name for name in path[call_of(path)[0] + 1 :] if is_line(name)]) == 1
     assert sum(count for _, count in launches("lines")) == sum(seen.values())
+
+
+# Eagerly, each operator of ATen that computes is a kernel, which is counted for the module and the
+# operator that run, by other means than the package's.
+EAGER = """
+    import collections, json
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    model = Model().eval()
+    running, truth = ["(no layer)"], collections.defaultdict(collections.Counter)
+    for name, module in model.named_modules():
+        if type(module) is not torch.nn.ModuleList:
+            module.register_forward_pre_hook(lambda *_, n=name: running.append(n or "Model"))
+            module.register_forward_hook(lambda *_: running.pop() and None)
+
+    class Kernels(TorchDispatchMode):
+        def __torch_dispatch__(self, function, types, arguments=(), options=None):
+            name = function._schema.name
+            if name not in ("aten::detach", "aten::alias"):
+                inductor_kernels.launch("eager_" + name.replace("::", "_"))
+                truth["layer"][running[-1]] += 1
+                truth["operator"][name] += 1
+            return function(*arguments, **(options or {}))
+
+    @torch.no_grad()
+    def step(length=8):
+        with Kernels():
+            model(inputs(length))
+
+    record(step, "eager", modules=True, torch_ops=True)
+    with open("truth.json", "w") as file:
+        json.dump(truth, file)
+    """
+COMPILED = """
+    compiled = torch.compile(model)
+
+    @torch.no_grad()
+    def step(length=8):
+        compiled(inputs(length))
+
+    step()
+    record(step, "both", context="python+scopes", modules=True)
+    """
+
+
+def counts(group, name, *options):
+    command = ["proton-viewer", "--json", "--group", group, "-m", "count", *options]
+    rows = json.loads(run_command([*command, f"{name}.hatchet"]).stdout)["rows"]
+    return {row["frame"]: row["metrics"] for row in rows if row["frame"] != "ROOT"}
+
+
+def count_of(group, name, *options):
+    return {
+        frame: numbers["count"]
+        for frame, numbers in counts(group, name, *options).items()
+        if numbers["count"]
+    }
+
+
+def operators_of(path):
+    """The list in the comment above the call, as PyTorch writes operators."""
+    calls = [name for name in path if re.search(r"/c\w{20,}\.py:\d+@", name)]
+    file, _, line = calls[-1].partition("@")[0].rpartition(":")
+    above = Path(file).read_text(encoding="utf-8").split("\n")[: int(line)]
+    comment = next(text for text in reversed(above) if "Original ATen: [" in text)
+    names = re.search(r"Original ATen: \[(.*?)\]", comment)[1].split(", ")
+    return ", ".join(dict.fromkeys(name.replace(".", "::", 1) for name in names))
+
+
+@pytest.mark.skipif(os.uname().machine != "x86_64", reason="operators are recorded on x86-64 only")
+@pytest.mark.parametrize("model", ["gpt", "llama"])
+def test_eager_and_compiled_code_are_compared_by_module_and_operator(model, python, tmp_path):
+    run(python, tmp_path, MODELS[model], NAMES, EAGER, COMPILED)
+    truth = json.loads(Path("truth.json").read_text())
+    assert count_of("layer", "eager") == truth["layer"]
+    assert count_of("operator", "eager") == truth["operator"]
+    compiled = {name or "Model": count for name, count in check(modules_of(model)).items()}
+    assert count_of("layer", "both") == compiled
+    operators = Counter()
+    for path, count in launches("both"):
+        operators[operators_of(path)] += count
+    found = count_of("operator", "both")
+    assert sum(found.values()) == sum(operators.values())
+    for name, count in operators.items():  # long lists are cut
+        assert found.get(name) == count or len(name) > 100
+
+    # No kernel has the same name on both sides; each part of the model has.
+    old, new = (Counter(), Counter())
+    for sums, side in ((old, truth["layer"]), (new, compiled)):
+        for name, count in side.items():
+            sums[".".join(name.split(".")[:2])] += count
+    rows = counts("layer", "both", "-d", "2", "--diff", "eager.hatchet")
+    assert {name: row["count before"] for name, row in rows.items() if row["count before"]} == old
+    assert {name: row["count after"] for name, row in rows.items() if row["count after"]} == new
+    assert {name for name in new if name.startswith("layers.")} == {"layers.0", "layers.1"}
 
 
 SMALL = """

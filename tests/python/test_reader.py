@@ -91,6 +91,7 @@ VIEWS: dict[str, tuple[Any, list[str]]] = {
     "top": (lambda p: p.top(), ["--top"]),
     "rows": (lambda p: p.top(3), ["--top", "-n", "3"]),
     "scopes": (lambda p: p.group("scope"), ["--group", "scope"]),
+    "layers": (lambda p: p.select(depth=2).group("layer"), ["--group", "layer", "-d", "2"]),
     "callers": (lambda p: p.callers(), ["--bottom-up"]),
     "metrics": (lambda p: p.metrics(*NUMBERS), [*DEEP, "-m", ",".join(NUMBERS)]),
     "util": (lambda p: p.metrics("util", "gbyte/s"), [*DEEP, "-m", "util,gbyte/s"]),

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import test_pcsampling_mode as sampling
+import test_stall_causes as causes
 from report_support import (  # noqa: F401 (fixtures)
     DATA,
     browser,
@@ -117,6 +118,41 @@ def test_source_text_is_shown_around_sampled_lines(browser, sampled):
     browser.click("#all-lines")
     assert not browser.run("document.querySelectorAll('.row.gap').length")
     assert listed(browser)[0][3:] == ["1", ""] and listed(browser)[1][4].startswith("import ctypes")
+
+
+@pytest.fixture(scope="module")
+def kernels(tmp_path_factory):
+    if causes.CC is None or causes.find("nvdisasm") is None:
+        pytest.skip("no nvdisasm")
+    return causes.Kernels(tmp_path_factory.mktemp("kernels"))
+
+
+def test_lines_say_what_they_wait_for_and_what_waits_for_them(browser, kernels, monkeypatch):
+    monkeypatch.setenv("PROTON_NVDISASM_PATH", causes.find("nvdisasm"))
+    at = kernels.offsets("matmul", r"DEPBAR\.LE SB0")[0]
+    printed = kernels.view({"matmul": [[at, "long_scoreboard", 1000]]}).splitlines()[1]
+    assert ", caused by kernels.py:" in printed and printed.endswith(", shared out")
+    path = kernels.directory / "test.proton"
+    known = json.loads(viewer("--source", "--json", path))["kernels"][0]["lines"]
+    report(browser, path)
+    open_source(browser)
+    assert text(browser, "#waits") == printed
+    rows = {row[3]: row for row in listed(browser)}
+    for line in known:
+        row = rows[str(line["line"])]
+        assert row[0] == ("1,000" if line["samples"] else "") and row[4].strip()
+        share = f"causes {line['caused']:.2f} %"
+        assert (share in row[2]) == (line["caused"] > 0), row
+    (waiting,) = [line for line in known if line["samples"]]
+    (cause, *_) = [line for line in known if not line["samples"]]
+
+    def tip(line):
+        row = f"{ROWS}.find(r => r.querySelector('.number')?.textContent === '{line['line']}')"
+        return browser.run(f"{row}.querySelector('.reasons').dataset.tip").split("\n")
+
+    assert printed.partition(", caused by ")[2] in tip(waiting)[-1]
+    waits = f"waited for at kernels.py:{waiting['line']} (100 %), shared out"
+    assert tip(cause)[-1].endswith(waits)
 
 
 def test_a_line_shows_its_instructions_on_request(browser, sampled):

@@ -5,6 +5,8 @@ The kernels are compiled for sm_90, and their causes are found in what Triton's 
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import re
 import sys
@@ -289,6 +291,23 @@ def test_the_text_says_where_a_kernel_waits_and_for_what(kernels):
     # A line that causes it need not have samples.
     caused = re.findall(r"^(?: +\d+ +[\d.]+)? +([\d.]+) .* (\d+)  ", text, re.MULTILINE)
     assert sum(float(share) for share, line in caused if int(line) in lines) >= 90
+
+
+def test_programs_get_the_lines_that_only_cause_stalls(kernels):
+    at = kernels.offsets("matmul", r"DEPBAR\.LE SB0")[0]
+    loads = kernels.lines("matmul", kernels.offsets("matmul", r"LDGSTS"))
+    samples = {"matmul": [[at, "long_scoreboard", 1000]]}
+    rows = list(csv.DictReader(io.StringIO(kernels.view(samples, "--csv"))))
+    assert sum(float(row["caused"]) for row in rows) == pytest.approx(100)
+    without = [row for row in rows if row["samples"] == "0"]
+    assert {int(row["line"]) for row in without} <= loads | {0}
+    assert {row["long_scoreboard"] for row in without} == {"0"}
+    assert sum(float(row["caused"]) for row in rows if int(row["line"]) in loads) >= 90
+    (kernel,) = json.loads(kernels.view(samples, "--json"))["kernels"]
+    assert [(line["line"], line["samples"]) for line in kernel["lines"]] == [
+        (int(row["line"]), int(row["samples"])) for row in rows
+    ]
+    assert sum(line["samples"] for line in kernel["lines"]) == 1000 and without
 
 
 def test_each_producer_is_executed_before_its_user_can_be(kernels):

@@ -134,6 +134,26 @@ def sample_file(path: Path, state: int = 2) -> None:
     f.write(path, state)
 
 
+def modules_file(path: Path) -> None:
+    """Compiled code: of its modules and operators only the outermost ran as a scope."""
+    f = File()
+    main, stream = f.lane(1, 0, 4242, 0), f.lane(2, f.device(0), 7)
+    model = f.node(f.node(0, "step"), "Model")
+    first, second = (f.node(model, f"layers.{i}") for i in range(2))
+    up = f.node(f.node(first, "layers.0.mlp"), "layers.0.mlp.up")
+    norm = f.node(f.node(first, "<in norm, mlp>"), "aten::add")
+    backward = f.node(f.node(model, "<backward>"), "layers.1")
+    eager = f.node(model, "<backward>")
+    source = f.add(1, struct.pack("<4I", 2, 1, 1, 7))
+    line = f.add(2, struct.pack("<6I", second, source, 0, 0, 0, 0))
+    f.event(SCOPE, main, model, 100, 900)
+    for i, node in enumerate((up, up, norm, line, model, second, backward, eager)):
+        kernel = f.node(node, f"k{i}", kind=3)
+        launch = f.event(LAUNCH, main, model, 200 + i, 201 + i, detail=i + 1)
+        f.event(KERNEL, stream, kernel, 1000 + 100 * i, 1080 + 100 * i, launch)
+    f.write(path)
+
+
 def intra_file(path: Path, has_links: bool = True) -> None:
     """An instrumented kernel of two CTAs: warp 1 waits for what warp 0 has begun."""
     f = File()
@@ -220,6 +240,40 @@ def test_chrome_slices_of_a_track_nest_or_follow(chrome):
                 stack.pop()
             assert not stack or end <= stack[-1]
             stack.append(end)
+
+
+# Slices from the first kernel to the last one that follows it inside.
+MODULES = [
+    ("layers.0", 1000, 1280),
+    ("layers.0.mlp", 1000, 1180),
+    ("layers.0.mlp.up", 1000, 1180),
+    ("aten::add", 1200, 1280),
+    ("layers.1", 1300, 1380),
+    ("layers.1", 1500, 1580),
+    ("layers.1", 1600, 1680),
+]
+
+
+def test_modules_that_ran_as_no_scope_are_slices_above_their_kernels(tmp_path):
+    modules_file(tmp_path / "t.proton")
+    trace = json.loads(export(tmp_path / "t.proton", "chrome_trace"))
+    names = {
+        e["tid"]: e["args"]["name"] for e in trace["traceEvents"] if e["name"] == "thread_name"
+    }
+    assert list(names.values()) == ["CPU Thread 0", "Modules: Stream 7", "GPU Stream 7"]
+    base = trace["baseTimeNanoseconds"] - BASE
+    found = [
+        (e["name"], *(round(1000 * at) + base for at in (e["ts"], e["ts"] + e["dur"])))
+        for e in slices(trace, "scope")
+        if names[e["tid"]] == "Modules: Stream 7"
+    ]
+    assert found == MODULES
+    perfetto = Perfetto(export(tmp_path / "t.proton", "perfetto"))
+    assert MODULES == [
+        (s["name"], s["start"], s["end"])
+        for s in sorted(perfetto.slices, key=lambda s: (s["start"], s["depth"]))
+        if s["track"] == "GPU 0 Modules: Stream 7"
+    ]
 
 
 def test_chrome_kernels_have_numbers_as_arguments(chrome):

@@ -263,7 +263,8 @@ TEST(merging_ranks_records_that_memory_ran_out)
 static int turn_around(const void *what, uint64_t *sum_out, struct proton_error *err)
 {
 	static const enum regroup_by groups[] = {REGROUP_KERNEL, REGROUP_SCOPE, REGROUP_FILE,
-						 REGROUP_MODULE, REGROUP_DEVICE};
+						 REGROUP_MODULE, REGROUP_LAYER, REGROUP_OPERATOR,
+						 REGROUP_DEVICE};
 	struct profile *turned;
 	struct column column;
 	int status = PROTON_OK;

@@ -11,6 +11,8 @@ const LINE_MAX = 1000; // characters of a line that are shown
 const TAB = 4;
 const KERNEL_OPTIONS = 2000;
 const [FILE, LINE, INLINED, SAMPLES, REASONS, CODE] = [0, 1, 2, 3, 4, 5];
+/* Of causes; FILE and LINE are the cause. */
+const [AT_FILE, AT_LINE, REASON, CAUSED, SHARED] = [2, 3, 4, 5, 6];
 
 /* `rows` are the listing; `opened` has the lines with visible instructions and the opened gaps. */
 const listing = { kernel: 0, rows: [], current: 0, opened: new Set(), isWhole: false, query: "", matches: null, first: 0, last: -1 };
@@ -47,14 +49,47 @@ function reasonText(samples, pairs) {
 	return waits.map(([reason, number]) => `${source.reasons[reason][0]} ${rounded(number, samples)} %`).join(", ") || "-";
 }
 
-function reasonTip(title, samples, pairs) {
+/* "a.py:43 (80 %), a.py:44 (20 %), shared out": the lines of causes, or with AT_FILE those that wait. */
+function placesText(causes, at) {
+	const sums = new Map();
+	let all = 0;
+	for (const item of causes) {
+		const name = item[at] < 0 ? "code without a line" : `${baseName(source.files[item[at]][0])}:${item[at + 1]}`;
+		const [number, shared] = sums.get(name) || [0, 0];
+		sums.set(name, [number + item[CAUSED], shared + item[SHARED]]);
+		all += item[CAUSED];
+	}
+	const most = [...sums].sort((a, b) => b[1][0] - a[1][0]).slice(0, 3).filter(([, sum], index) => !index || (100 * sum[0]) / all >= LITTLE);
+	return most.map(([name, sum]) => `${name} (${rounded(sum[0], all)} %)`).concat(most.some(([, sum]) => sum[1]) ? "shared out" : []).join(", ");
+}
+
+/* Where the samples with a reason, at a line or anywhere, are caused; nothing if that is `line` itself. */
+function causedBy(reason, isHere, line) {
+	const causes = kernelNow().causes.filter((item) => item[REASON] === reason && isHere(item));
+	if (!causes.length || (line && causes.every((item) => item[FILE] === line[FILE] && item[LINE] === line[LINE]))) return "";
+	return ", caused by " + placesText(causes, FILE);
+}
+
+/* The causes that a line is. */
+const causesOf = (line) => kernelNow().causes.filter((item) => item[FILE] === line[FILE] && item[LINE] === line[LINE]);
+const causedOf = (line) => causesOf(line).reduce((sum, item) => sum + item[CAUSED], 0);
+
+function lineText(line) {
+	const caused = causedOf(line);
+	const reasons = line[SAMPLES] ? reasonText(line[SAMPLES], line[REASONS]) : "";
+	return [reasons, caused ? `causes ${exactShare(caused, kernelNow().caused)} %` : ""].filter((part) => part).join(" · ");
+}
+
+function reasonTip(title, samples, pairs, line) {
 	const lines = [title, `${count(samples)} samples, ${percent(samples, kernelNow().samples[0])} % of the kernel`];
+	const isHere = (item) => item[AT_FILE] === line[FILE] && item[AT_LINE] === line[LINE];
+	if (line && causedOf(line)) lines.push(`causes ${exactShare(causedOf(line), kernelNow().caused)} %, waited for at ${placesText(causesOf(line), AT_FILE)}`);
 	for (let i = 0, all = []; i < pairs.length; i += 2) {
 		all.push([pairs[i], pairs[i + 1]]);
 		if (i + 2 < pairs.length) continue;
 		for (const [reason, number] of all.sort((a, b) => b[1] - a[1])) {
 			const [name, words] = source.reasons[reason];
-			lines.push(`${name} ${percent(number, samples)} %${words ? ": " + words : ""}`);
+			lines.push(`${name} ${percent(number, samples)} %${words ? ": " + words : ""}${line ? causedBy(reason, isHere, line) : ""}`);
 		}
 	}
 	return lines.join("\n");
@@ -102,7 +137,7 @@ function makeRows() {
 	for (const [file, lines] of byFile) fileRows(listing.rows, file, lines);
 	listing.width = listing.rows.reduce((most, row) => Math.max(most, (row.text || (row.item && row.item[2]) || "").length), 0);
 	listing.hot = [...kernel.lines.keys()].filter((index) => !kernel.lines[index][INLINED] && kernel.lines[index][FILE] >= 0)
-		.sort((a, b) => kernel.lines[b][SAMPLES] - kernel.lines[a][SAMPLES] || a - b);
+		.filter((index) => kernel.lines[index][SAMPLES]).sort((a, b) => kernel.lines[b][SAMPLES] - kernel.lines[a][SAMPLES] || a - b);
 	listing.current = Math.min(listing.current, listing.rows.length - 1);
 	searchSource();
 	byId("listing-rows").style.height = listing.rows.length * SOURCE_ROW + "px";
@@ -144,9 +179,9 @@ function rowElement(row, at) {
 		explain(made, reasonTip(`${place} ${text}`.trim(), samples, reasons));
 	} else {
 		const entry = row.entry;
-		made.append(...cells(entry ? entry[SAMPLES] : null, entry ? reasonText(entry[SAMPLES], entry[REASONS]) : "", row.file < 0 ? "?" : row.line || "-"));
+		made.append(...cells(entry && entry[SAMPLES] ? entry[SAMPLES] : null, entry ? lineText(entry) : "", row.file < 0 ? "?" : row.line || "-"));
 		made.append(element("code", { role: "gridcell" }, row.file < 0 ? "line not known" : readable(row.text || ""), ...(entry && entry[INLINED] ? [element("i", {}, " inlined")] : [])));
-		if (entry) explain(made, reasonTip(nameOfLine(row), entry[SAMPLES], entry[REASONS]));
+		if (entry) explain(made, reasonTip(nameOfLine(row), entry[SAMPLES], entry[REASONS], entry));
 		if (entry && entry[CODE] && entry[CODE].length) made.setAttribute("aria-expanded", listing.opened.has(row.index));
 		if (!entry) made.classList.add("idle");
 		if (listing.matches && listing.matches(row)) made.classList.add("hit");
@@ -248,7 +283,8 @@ function writeWaits() {
 		const [name, words] = source.reasons[reason];
 		const line = index < 0 ? null : kernel.lines[index];
 		const place = line ? ` at ${baseName(source.files[line[FILE]][0])}:${line[LINE]}` : "";
-		const text = [element("b", {}, `${name} ${rounded(counts.get(reason), whole)} %`), words || place ? ": " + words + place : ""];
+		const causes = causedBy(reason, () => true, line);
+		const text = [element("b", {}, `${name} ${rounded(counts.get(reason), whole)} %`), words || place ? ": " + words + place + causes : causes];
 		return element("li", {}, line ? element("button", { type: "button", onclick: () => goToLine(index, true) }, ...text) : element("span", {}, ...text));
 	}));
 	if (!waits.length) byId("waits").append(element("li", {}, element("span", {}, "no stall reasons were recorded")));

@@ -1,19 +1,24 @@
 /*
  * Source page of the HTML report. Numbers are those of --source. A kernel's lines are arrays:
  * [file, line, inlined, samples, reasons, instructions]; reasons are pairs of an index and a count,
- * and an instruction is [variant, offset, text, samples, reasons].
+ * and an instruction is [variant, offset, text, samples, reasons]. Its causes are
+ * [file, line, file and line where it waits, reason, samples, shared].
  */
 #include "base/array.h"
 #include "viewer/export/report_pages.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "format/json_write.h"
+#include "viewer/numbers/source_causes.h"
 #include "viewer/numbers/source_code.h"
 #include "viewer/print/xalloc.h"
 #include "viewer/query/filter.h"
 #include "viewer/query/frame_names.h"
 #include "viewer/query/select.h"
+
+#define CAUSES_OF_KERNELS 10u /* those with most samples: it takes a disassembler for each */
 
 struct page {
 	const struct source_report *report;
@@ -22,6 +27,7 @@ struct page {
 	uint32_t *files; /* strings: the paths of lines, in order of appearance */
 	size_t file_count, file_capacity;
 	uint32_t *number_of_file; /* index of files + 1, by string */
+	size_t string_capacity;
 	struct out text;
 };
 
@@ -29,6 +35,11 @@ struct page {
 
 static uint32_t number_of(struct page *page, uint32_t file)
 {
+	size_t before = page->string_capacity;
+
+	xreserve(&page->number_of_file, &page->string_capacity, file + 1, sizeof(uint32_t));
+	memset(page->number_of_file + before, 0,
+	       (page->string_capacity - before) * sizeof(uint32_t));
 	if (!page->number_of_file[file]) {
 		XADD(page->files, page->file_capacity, page->file_count, file);
 		page->number_of_file[file] = (uint32_t)page->file_count;
@@ -71,29 +82,51 @@ static void write_code(struct page *page, const struct source_code *code,
 	json_end_array(json);
 }
 
-static void write_lines(struct page *page, const struct source_kernel *kernel)
+static void write_place(struct page *page, uint32_t file, uint32_t line)
+{
+	json_int64(&page->json, file ? (int64_t)number_of(page, file) : -1);
+	json_uint64(&page->json, line);
+}
+
+static void write_causes(struct page *page, const struct source_causes *causes)
 {
 	struct json_writer *json = &page->json;
-	struct source_code code = {0};
 
-	if (page->options->query.sass)
-		source_code_init(&code, page->report, kernel);
+	json_key_uint64(json, "caused", causes->samples);
+	json_key_array(json, "causes");
+	for (size_t i = 0; i < causes->count; i++) {
+		const struct source_cause *item = &causes->items[i];
+
+		json_begin_array(json);
+		write_place(page, item->file, item->line);
+		write_place(page, item->at_file, item->at_line);
+		json_uint64(json, item->reason);
+		json_uint64(json, item->samples);
+		json_uint64(json, item->shared);
+		json_end_array(json);
+	}
+	json_end_array(json);
+}
+
+static void write_lines(struct page *page, const struct source_kernel *kernel,
+			const struct source_code *code)
+{
+	struct json_writer *json = &page->json;
+
 	json_key_array(json, "lines");
 	for (size_t i = 0; i < kernel->line_count; i++) {
 		const struct source_line *line = &kernel->lines[i];
 
 		json_line_break(json);
 		json_begin_array(json);
-		json_int64(json, line->file ? (int64_t)number_of(page, line->file) : -1);
-		json_uint64(json, line->line);
+		write_place(page, line->file, line->line);
 		json_uint64(json, line->is_inlined);
 		write_samples(page, &line->samples);
 		if (page->options->query.sass)
-			write_code(page, &code, line);
+			write_code(page, code, line);
 		json_end_array(json);
 	}
 	json_end_array(json);
-	source_code_fini(&code);
 }
 
 /* [reason, index of the line where it is most frequent, or -1], the most frequent reason first. */
@@ -115,10 +148,17 @@ static void write_waits(struct page *page, const struct source_kernel *kernel)
 	json_end_array(json);
 }
 
-static void write_kernel(struct page *page, const struct source_kernel *kernel)
+static void write_kernel(struct page *page, struct source_kernel *kernel)
 {
 	struct json_writer *json = &page->json;
 	struct out *text = &page->text;
+	struct source_causes causes = {0};
+	struct source_code code;
+
+	source_code_init(&code, page->report, page->options->query.sass ? kernel : NULL);
+	if (kernel < page->report->kernels + CAUSES_OF_KERNELS)
+		source_causes_init(&causes, page->report, kernel, &code);
+	source_causes_add_lines(&causes, kernel);
 
 	text->length = 0;
 	name_write_shown(text, page->report->profile, kernel->frame, page->options->style.format,
@@ -131,8 +171,11 @@ static void write_kernel(struct page *page, const struct source_kernel *kernel)
 	write_samples(page, &kernel->samples);
 	json_end_array(json);
 	write_waits(page, kernel);
-	write_lines(page, kernel);
+	write_lines(page, kernel, &code);
+	write_causes(page, &causes);
 	json_end_object(json);
+	free(causes.items);
+	source_code_fini(&code);
 }
 
 /* ------------------------------------------------------------------ files */
@@ -188,8 +231,6 @@ int report_source_write(struct profile *profile, const struct options *options, 
 	if (status == PROTON_OK)
 		status = source_report_init(&report, profile, state, NULL, err);
 	if (status == PROTON_OK && report.kernel_count) {
-		/* The lines of --sass may add strings, but files of lines are strings already. */
-		page.number_of_file = xcalloc(profile->strings.used / 8 + 1, sizeof(uint32_t));
 		json_writer_init(&page.json, out, false);
 		json_begin_object(&page.json);
 		json_key_uint64(&page.json, "samples", report.samples);

@@ -268,6 +268,24 @@ void source_causes_init(struct source_causes *causes, const struct source_report
 	merge_items(causes);
 }
 
+void source_causes_add_lines(const struct source_causes *causes, struct source_kernel *kernel)
+{
+	const struct source_cause *last = NULL;
+	size_t capacity = kernel->line_count;
+
+	for (size_t i = 0; i < causes->count; i++) {
+		const struct source_cause *item = &causes->items[i];
+
+		if (!item->file || (last && last->file == item->file && last->line == item->line))
+			continue;
+		XADD(kernel->lines, capacity, kernel->line_count,
+		     (struct source_line){.file = item->file, .line = item->line});
+		last = item;
+	}
+	if (last)
+		source_lines_settle(kernel);
+}
+
 uint64_t source_causes_of_line(const struct source_causes *causes, uint32_t file, uint32_t line)
 {
 	size_t i =

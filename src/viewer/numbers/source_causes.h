@@ -32,6 +32,8 @@ struct source_causes {
 void source_causes_init(struct source_causes *causes, const struct source_report *report,
 			const struct source_kernel *kernel, struct source_code *code);
 
+/* Adds lines to the kernel that cause samples and have none. */
+void source_causes_add_lines(const struct source_causes *causes, struct source_kernel *kernel);
 /* Samples that a line causes, with any reason. */
 uint64_t source_causes_of_line(const struct source_causes *causes, uint32_t file, uint32_t line);
 /*

@@ -178,6 +178,24 @@ static void sort_lines(struct source_kernel *kernel)
 	ARRAY_SORT(lines, kernel->line_count, compare_lines);
 }
 
+ARRAY_ORDER(compare_places, struct source_line,
+	    ORDER_OF(a->file, b->file) ?: ORDER_OF(a->line, b->line)
+	    ?: ORDER_OF(b->samples.all, a->samples.all))
+
+void source_lines_settle(struct source_kernel *kernel)
+{
+	struct source_line *lines = kernel->lines;
+	size_t count = 0;
+
+	ARRAY_SORT(lines, kernel->line_count, compare_places);
+	for (size_t i = 0; i < kernel->line_count; i++)
+		if (!count || lines[count - 1].file != lines[i].file ||
+		    lines[count - 1].line != lines[i].line)
+			lines[count++] = lines[i];
+	kernel->line_count = count;
+	sort_lines(kernel);
+}
+
 ARRAY_ORDER(compare_kernels, struct source_kernel,
 	    ORDER_OF(b->samples.all, a->samples.all) ?: ORDER_OF(a->frame, b->frame))
 

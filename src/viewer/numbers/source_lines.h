@@ -59,6 +59,9 @@ int source_report_init(struct source_report *report, struct profile *profile, co
 		       const char *kernel, struct proton_error *err);
 void source_report_fini(struct source_report *report);
 
+/* Puts lines that were added at the end in their places; without those that have samples, too. */
+void source_lines_settle(struct source_kernel *kernel);
+
 /* The reasons of waiting that have samples, largest number first; returns how many. */
 size_t source_waits(const struct source_report *report, const struct source_samples *samples,
 		    uint32_t waits[SOURCE_REASONS_MAX]);

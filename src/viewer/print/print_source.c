@@ -27,7 +27,7 @@
 #define CAUSED_COLUMNS 10u
 #define SOURCE_COLUMNS_MIN 20u /* on a terminal of any width */
 #define TAB_COLUMNS 4u
-#define CSV_FIELDS 5u    /* before the reasons */
+#define CSV_FIELDS 6u    /* before the reasons */
 #define CONTEXT_LINES 3u /* lines without samples that are printed around those with some */
 
 struct printer {
@@ -245,7 +245,8 @@ static void print_line(struct printer *printer, uint32_t file, const struct sour
 	const char *source = NULL;
 	size_t length;
 
-	put_samples(printer, line ? &line->samples : NULL, caused_by(printer, file, number));
+	put_samples(printer, line && line->samples.all ? &line->samples : NULL,
+		    caused_by(printer, file, number));
 	if (!number)
 		out_text(printer->out, "  not known");
 	else
@@ -399,11 +400,9 @@ static struct report_value name_of(struct printer *printer, const struct source_
 
 static void begin_csv(struct printer *printer, struct report *report)
 {
-	static const struct report_field first[CSV_FIELDS] = {{.name = "kernel"},
-							      {.name = "file"},
-							      {.name = "line"},
-							      {.name = "inlined"},
-							      {.name = "samples"}};
+	static const struct report_field first[CSV_FIELDS] = {
+		{.name = "kernel"},  {.name = "file"},    {.name = "line"},
+		{.name = "inlined"}, {.name = "samples"}, {.name = "caused"}};
 
 	memcpy(printer->fields, first, sizeof(first));
 	for (size_t r = 0; r < printer->report->reason_count; r++)
@@ -423,6 +422,9 @@ static void csv_kernel(struct printer *printer, const struct source_kernel *kern
 		values[2] = VALUE_COUNT(line->line);
 		values[3] = VALUE_COUNT(line->is_inlined);
 		values[4] = VALUE_COUNT(line->samples.all);
+		values[5] = printer->causes.samples
+				    ? VALUE_NUMBER(caused_by(printer, line->file, line->line))
+				    : VALUE_NONE;
 		for (size_t r = 0; r < printer->report->reason_count; r++)
 			values[CSV_FIELDS + r] = VALUE_COUNT(line->samples.by_reason[r]);
 		report_row(report, values);
@@ -560,14 +562,14 @@ static void json_kernel(struct json_writer *json, struct printer *printer,
 
 /* ------------------------------------------------------------------ all kernels */
 
-static void write_kernel(struct printer *printer, const struct source_kernel *kernel,
+static void write_kernel(struct printer *printer, struct source_kernel *kernel,
 			 struct report *report)
 {
 	printer->kernel = kernel;
 	source_code_init(&printer->code, printer->report,
 			 printer->options->query.sass ? kernel : NULL);
-	if (report->format != REPORT_CSV)
-		source_causes_init(&printer->causes, printer->report, kernel, &printer->code);
+	source_causes_init(&printer->causes, printer->report, kernel, &printer->code);
+	source_causes_add_lines(&printer->causes, kernel);
 	if (report->format == REPORT_TEXT)
 		print_kernel(printer, kernel);
 	else if (report->format == REPORT_CSV)

@@ -9,8 +9,6 @@
 #include "viewer/numbers/utilization.h"
 #include "viewer/print/xalloc.h"
 
-#define DEPTH_DEFAULT 100
-
 static enum options_result parse_metrics(void *into, const char *value, struct proton_error *err)
 {
 	struct query_options *query = into;
@@ -152,8 +150,10 @@ static enum options_result parse_peaks(void *into, const char *value, struct pro
 }
 
 static const char *const groups[] = {
-	[REGROUP_KERNEL] = "kernel", [REGROUP_SCOPE] = "scope",   [REGROUP_FILE] = "file",
-	[REGROUP_MODULE] = "module", [REGROUP_DEVICE] = "device", NULL,
+	[REGROUP_KERNEL] = "kernel", [REGROUP_SCOPE] = "scope",
+	[REGROUP_FILE] = "file",     [REGROUP_MODULE] = "module",
+	[REGROUP_LAYER] = "layer",   [REGROUP_OPERATOR] = "operator",
+	[REGROUP_DEVICE] = "device", NULL,
 };
 static const char *const merges[] = {
 	[MERGE_SUM] = "sum", [MERGE_MEAN] = "mean",     [MERGE_MIN] = "min",
@@ -179,14 +179,16 @@ static const struct option_row rows[] = {
 	{0, "show", "REGEX", "hide all frames but kernels and matching ones", MEMBER(hiding.show)},
 	{'t', "threshold", "VALUE", "minimum of the first metric, or METRIC=VALUE",
 	 .parse = parse_threshold},
-	{'d', "depth", "N", "maximum depth of the tree (default: 100)", MEMBER(depth),
+	{'d', "depth", "N", "maximum depth of the tree (default: 100), or of layers", MEMBER(depth),
 	 .is_count = true, GIVEN(depth_is_set)},
 	{0, "peaks", "RATES", "peak rates for util: flops16=989e12,bytes=3.35e12",
 	 .parse = parse_peaks},
 	{.help = "Views"},
 	{0, "top", NULL, "flat table of kernels", .parse = group_by_kernel},
-	{0, "group", "BY", "flat table by kernel, scope, module, file or device", MEMBER(group_by),
-	 groups, set_flat_mode},
+	{0, "group", "BY",
+	 "flat table by kernel, scope, file, module, layer, operator\n"
+	 "or device",
+	 MEMBER(group_by), groups, set_flat_mode},
 	{0, "bottom-up", NULL, "callers of each kernel, innermost first", .parse = turn_over},
 	{0, "brief", NULL, "causes of slowness with their evidence, in at most 40 lines",
 	 MEMBER(brief)},

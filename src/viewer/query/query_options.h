@@ -10,6 +10,8 @@
 #include "viewer/numbers/gate.h"
 #include "viewer/query/hiding.h"
 
+#define DEPTH_DEFAULT 100
+
 enum view_mode {
 	VIEW_TREE,
 	VIEW_FLAT,    /* grouped; see group_by */
@@ -59,7 +61,8 @@ struct query_options {
 	size_t gate_count, gate_capacity;
 	size_t depth;
 	bool depth_is_set;
-	size_t rows; /* 0: all */
+	size_t levels; /* --depth of --group layer: parts of names; 0: all */
+	size_t rows;   /* 0: all */
 	enum view_mode mode;
 	enum regroup_by group_by;
 	enum merge_how merge_how;

@@ -45,6 +45,7 @@ static int regroup_view(struct profile **profile, const struct options *options,
 {
 	struct profile *turned = NULL;
 	bool has_ranks = (*profile)->ranks && (*profile)->ranks->kept;
+	bool is_flat = options->query.mode == VIEW_FLAT;
 	uint32_t *places = NULL;
 	bool *keeps = NULL;
 	const char *none = NULL;
@@ -59,10 +60,9 @@ static int regroup_view(struct profile **profile, const struct options *options,
 		hiding_report_none(none);
 	if (has_ranks)
 		places = xcalloc((*profile)->node_count, sizeof(*places));
-	status = profile_regroup(*profile,
-				 options->query.mode == VIEW_FLAT ? options->query.group_by
-								  : REGROUP_CALLERS,
-				 options->query.depth, keeps, places, &turned, err);
+	status = profile_regroup(*profile, is_flat ? options->query.group_by : REGROUP_CALLERS,
+				 is_flat ? options->query.levels : options->query.depth, keeps,
+				 places, &turned, err);
 	if (status == PROTON_OK && has_ranks && !rank_turn(turned, *profile, places))
 		message("the slowest ranks of some rows are not known: a merged file has times of "
 			"single ranks in some frames only; name the directory of the ranks");

@@ -3,6 +3,7 @@
 
 #include <math.h>
 
+#include "base/slice.h"
 #include "model/merge.h"
 #include "model/regroup.h"
 #include "model/rollup.h"
@@ -330,6 +331,71 @@ TEST(groups_contain_the_frames_of_their_key)
 	CHECK_NEAR(number(flat, "flops", child(flat, 0, "CUDA 1")), 10, 0);
 	profile_free(flat);
 	profile_free(profile);
+}
+
+/* The time of the one group of a kernel below these frames; "|" is between them. */
+static double time_of_group(const char *path, enum regroup_by by, size_t levels, const char *name)
+{
+	struct profile *profile = profile_new();
+	struct profile *flat = NULL;
+	struct slice rest = slice_of(path);
+	uint32_t node = 0;
+	double found;
+
+	while (rest.length > 0) {
+		struct slice part = slice_take_until(&rest, '|');
+		char frame[64];
+
+		snprintf(frame, sizeof(frame), "%.*s", (int)part.length, part.at);
+		node = strchr(frame, '@') ? build_source(profile, node, "/x.py", 1, frame)
+					  : build_node(profile, node, frame);
+	}
+	node = build_node(profile, node, "at::k");
+	build_kernel(profile, node, "CUDA", 0, 1, 5);
+	profile->frames[profile->nodes[node].frame].kind = FRAME_KERNEL;
+	build_number(profile, build_node(profile, node, "load"), "cycles", 0, 9);
+	CHECK_OK(profile_regroup(profile, by, levels, NULL, NULL, &flat, &err), err);
+	CHECK_EQ(flat->node_count, 2); /* also for what is inside the kernel */
+	CHECK_STR(profile_text(flat, flat->frames[flat->nodes[1].frame].name), name);
+	found = number(flat, "time (ns)", 1);
+	profile_free(flat);
+	profile_free(profile);
+	return found;
+}
+
+#define CHECK_LAYER(path, levels, name)                                                            \
+	CHECK_NEAR(time_of_group(path, REGROUP_LAYER, levels, name), 5, 0)
+#define CHECK_OPERATOR(path, name) CHECK_NEAR(time_of_group(path, REGROUP_OPERATOR, 0, name), 5, 0)
+
+TEST(a_layer_is_the_innermost_name_except_operators)
+{
+	CHECK_LAYER("Model|layers.0|layers.0.mlp", 0, "layers.0.mlp");
+	CHECK_LAYER("Model|layers.0|layers.0.mlp", 3, "layers.0.mlp");
+	CHECK_LAYER("Model|layers.0|layers.0.mlp", 2, "layers.0");
+	CHECK_LAYER("Model|layers.0|layers.0.mlp", 1, "layers");
+	CHECK_LAYER("Model|f@|layers.0|g@|MyBackward|aten::add", 0, "layers.0");
+	CHECK_LAYER("layers.0|<in up, down>|<h: aten.mul>", 0, "layers.0");
+	CHECK_LAYER("<captured_at>|layers.0", 0, "layers.0");
+	CHECK_LAYER("layers.0|<backward>|AddmmBackward0|aten::mm", 0, "layers.0 <backward>");
+	CHECK_LAYER("Model|<backward>|layers.0", 2, "layers.0 <backward>");
+	CHECK_LAYER("Trainer::step|layers.0|my_lib::f|PythonSubclass|aten::add", 0, "layers.0");
+	CHECK_LAYER("Trainer::step", 0, "Trainer::step");
+	CHECK_LAYER("f@|aten::add", 0, "(no layer)");
+	CHECK_LAYER("f@|<backward>|aten::add", 0, "(no layer) <backward>");
+	CHECK_LAYER("BackwardPass|Backward", 0, "Backward");
+}
+
+TEST(an_operator_has_the_same_name_in_eager_and_compiled_code)
+{
+	CHECK_OPERATOR("layers.0|aten::linear|f@|aten::addmm", "aten::addmm");
+	CHECK_OPERATOR("<backward>|AddmmBackward0|aten::mm", "aten::mm");
+	CHECK_OPERATOR("layers.0|<backward>|ScaleBackward", "ScaleBackward");
+	CHECK_OPERATOR("<h, out: aten.addmm>|CompiledFunctionBackward", "aten::addmm");
+	CHECK_OPERATOR("<aten.add.Tensor>", "aten::add.Tensor");
+	CHECK_OPERATOR("<a: aten.addmm, my_lib.gelu.x, ...>", "aten::addmm, my_lib::gelu.x, ...");
+	CHECK_OPERATOR("layers.0|<a, b, ...>", "(no operator)");
+	CHECK_OPERATOR("layers.0.mlp|<in norm.0, mlp.up>", "(no operator)");
+	CHECK_OPERATOR("f@|Trainer::step", "(no operator)");
 }
 
 TEST(bottom_up_each_kernel_has_its_callers)
