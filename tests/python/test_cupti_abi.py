@@ -307,7 +307,7 @@ def program() -> str:
         ),
     ):
         text += f"#if CUPTI_API_VERSION {versions}\n{assertions(more)}#endif\n"
-    pm = equal(PM_CONSTANTS) + same_structs(read_structs(PM_SAMPLING))
+    pm = equal(PM_CONSTANTS) + same_structs(read_structs(PM_SAMPLING), "<=")
     return f"{text}#ifdef HAS_PM\n{assertions(pm)}#endif\n"
 
 
