@@ -49,7 +49,7 @@ static void close_pm(struct pm_sampling *pm)
 	CHECK(fake.pm_is_idle());
 }
 
-/* What the fake gives for a metric, in even and odd samples. */
+/* The values that the fake gives for a metric, in even and odd samples. */
 static void check_values(enum pm_column column, const char *metric)
 {
 	bool is_bytes = strstr(metric, "bytes");
