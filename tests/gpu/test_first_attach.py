@@ -1,4 +1,4 @@
-"""The first session of a process whose threads call the driver all the time. Skipped without a GPU.
+"""First sessions of processes in which threads call the driver all the time. Skipped without a GPU.
 
     python -m pytest tests/gpu/test_first_attach.py
 
