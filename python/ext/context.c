@@ -76,7 +76,7 @@ struct thread_path {
 	struct frame_walk place_walk; /* for a scope that is entered, maybe inside a launch */
 	uint32_t base;                /* the path continues from here: ROOT, or below <backward> */
 	struct step *steps;           /* the last path, root first */
-	bool has_scopes;              /* in the path */
+	bool has_scopes, has_shapes;  /* in the path */
 	uint32_t step_count;
 	size_t step_capacity;
 	uint32_t near_count;
@@ -85,6 +85,7 @@ struct thread_path {
 	uint64_t deaths;      /* value for which the addresses above are valid */
 	uint64_t call_deaths; /* the same for `calls` */
 	struct call_entry calls[CALL_ENTRIES];
+	bool has_shaped_modules;
 	struct modules_entry modules[MODULES_ENTRIES];
 	bool is_busy; /* the public walk may collect garbage, which runs Python code */
 };
@@ -378,7 +379,8 @@ static uint32_t below_call(const struct generated *below, uint32_t context)
 		context = generated_modules_below(below, context);
 	if (below->line)
 		context = proton_context_child(context, below->line);
-	return below->operators ? proton_context_child(context, below->operators) : context;
+	uint32_t operators = generated_shows_shapes() ? below->shaped : below->operators;
+	return operators ? proton_context_child(context, operators) : context;
 }
 
 /* The context of a frame below `parent`; false if memory ran out. Call with `lock`. */
@@ -471,13 +473,20 @@ static uint32_t compiled_modules_below(uint32_t context)
 			call_learn(entry, visit);
 		below = entry->below;
 	}
-	if (!below || below->module_count + below->inside == 0)
+	bool is_shaped = generated_shows_shapes();
+	if (!below || (below->module_count + below->inside == 0 && !is_shaped))
 		return context;
+	if (path->has_shaped_modules != is_shaped)
+		memset(path->modules, 0, sizeof(path->modules));
+	path->has_shaped_modules = is_shaped;
 	struct modules_entry *entry =
 		&path->modules[(context ^ (uintptr_t)below >> 6) % MODULES_ENTRIES];
-	if (entry->below != below || entry->parent != context)
+	if (entry->below != below || entry->parent != context) {
 		*entry = (struct modules_entry){below, context,
 						generated_modules_below(below, context)};
+		if (is_shaped && below->shaped)
+			entry->context = proton_context_child(entry->context, below->shaped);
+	}
 	return entry->context;
 }
 
@@ -574,8 +583,10 @@ static uint32_t provide_context(void)
 		path->base = base;
 		path->step_count = 0;
 	}
-	if (path->has_scopes != proton_scopes_wanted()) {
-		path->has_scopes = !path->has_scopes;
+	if (path->has_scopes != proton_scopes_wanted() ||
+	    path->has_shapes != generated_shows_shapes()) {
+		path->has_scopes = proton_scopes_wanted();
+		path->has_shapes = generated_shows_shapes();
 		path->step_count = 0;
 		near_clear(path);
 	}

@@ -11,6 +11,7 @@
 struct generated {
 	uint32_t line;      /* in the program; 0: not known */
 	uint32_t operators; /* nodes and operators that were fused; 0: none */
+	uint32_t shaped;    /* the same with the shapes of their inputs */
 	uint32_t inside;    /* modules of a part, if there are several below the common one; or 0 */
 	uint32_t module_count;
 	/* The modules, outermost first, each with a zero; "=" before the class of a whole model. */
@@ -19,6 +20,9 @@ struct generated {
 
 /* Describes the kernel that `line` of `file` calls, which is read. False: it does not tell. */
 bool generated_read(const char *file, uint32_t line, struct generated *out);
+
+/* Whether `shaped` is shown, even where operators are not. */
+bool generated_shows_shapes(void);
 
 /* The context of these modules below `context`. */
 uint32_t generated_modules_below(const struct generated *generated, uint32_t context);
