@@ -6,8 +6,9 @@
  *     # Topologically Sorted Source Nodes: [h{@...}, out], Original ATen: [aten.mul, aten.gelu]
  *
  * Source nodes have the names of the program's variables or functions. The part in braces is ours
- * (_compiled.py): {@MODULES|LINE|FUNCTION|FILE|SHAPES}, where bytes that would end a part are %XX.
- * Older ones end with the file. A file from a cache that was filled without this package has none.
+ * (_compiled.py): {@MODULES|LINE|FUNCTION|FILE|SHAPES|WORK}, where bytes that would end a part are
+ * %XX. Older ones end with the file. A file from a cache that was filled without this package has
+ * none.
  *
  * A file is read again for each of its lines that launches for the first time.
  */
@@ -151,7 +152,7 @@ static void decode(struct slice coded, struct text *out)
 
 /* A node of the list; the slices are empty if the file does not tell. */
 struct source {
-	struct slice name, modules, line, function, file, shapes;
+	struct slice name, modules, line, function, file, shapes, work;
 };
 
 static struct source take_source(struct slice *list)
@@ -166,6 +167,7 @@ static struct source take_source(struct slice *list)
 		source.function = slice_take_until(&item, '|');
 		source.file = slice_take_until(&item, '|');
 		source.shapes = slice_take_until(&item, '|');
+		source.work = slice_take_until(&item, '|');
 	}
 	return source;
 }
@@ -286,6 +288,79 @@ static void read_sources(struct slice list, bool is_operator, struct generated *
 	}
 }
 
+/* ------------------------------------------------------------------ work */
+
+/* True if the call has that argument or result. */
+static bool has_word(struct slice call, struct slice word)
+{
+	const char *at = call.at, *end = slice_end(call);
+	while (word.length > 0 && (at = memmem(at, (size_t)(end - at), word.at, word.length))) {
+		const char *after = at + word.length;
+		bool begins = at == call.at || !slice_is_name_char(at[-1]);
+		if (begins && (after == end || !slice_is_name_char(*after)))
+			return true;
+		at = after;
+	}
+	return false;
+}
+
+/* A count of at most 15 digits, which a double has exactly; -1: it is not known. */
+static double take_count(struct slice *item)
+{
+	struct slice digits = slice_take_until(item, ':');
+	double count = digits.length > 0 && digits.length < 16 ? 0 : -1;
+	for (size_t i = 0; i < digits.length && count >= 0; i++)
+		count = digits.at[i] >= '0' && digits.at[i] <= '9' ? count * 10 + digits.at[i] - '0'
+								   : -1;
+	return count;
+}
+
+static void add_metric(struct proton_metric metric, struct generated *out)
+{
+	metric.name_id = proton_metric_name(metric.name);
+	out->work[out->work_count++] = metric;
+}
+
+/* From "BUFFER:BYTES:BITS:FLOPS": see _compiled_work.py. */
+static void set_work(struct slice item, struct generated *out)
+{
+	static const char *const names[] = {"flops8", "flops16", "flops32", "flops64"};
+	double bytes = take_count(&item), bits = take_count(&item), flops = take_count(&item);
+	out->work_count = 0;
+	if (bytes >= 0)
+		add_metric((struct proton_metric){.name = "bytes",
+						  .type = PROTON_METRIC_INT64,
+						  .value.int64 = (int64_t)bytes},
+			   out);
+	for (int i = 0; i < 4 && flops >= 0; i++)
+		if (bits == 8 << i)
+			add_metric((struct proton_metric){.name = names[i],
+							  .type = PROTON_METRIC_DOUBLE,
+							  .value.float64 = flops},
+				   out);
+}
+
+/* Several kernels may compute a node; the newest buffer in the call is that of the called one. */
+static void read_work(struct slice list, struct slice call, struct generated *out)
+{
+	uint32_t newest = 0;
+	while (list.length > 0) {
+		struct slice items = take_source(&list).work;
+		while (items.length > 0) {
+			struct slice item = slice_take_until(&items, ';');
+			struct slice buffer = slice_take_until(&item, ':'), number = buffer;
+			uint32_t index;
+			if (!has_word(call, buffer) || !slice_take(&number, "buf") ||
+			    !slice_take_number(&number, INT32_MAX, &index) || index < newest)
+				continue;
+			newest = index;
+			set_work(item, out);
+		}
+	}
+}
+
+/* ------------------------------------------------------------------ a call */
+
 /* The frame "<first: second (third)>", with `before` for "<"; 0: the first two are empty. */
 static uint32_t list_frame(const char *before, const struct text *first, const struct text *second,
 			   const struct text *third)
@@ -330,6 +405,7 @@ bool generated_read(const char *file, uint32_t line, struct generated *out)
 		call = slice_take_until(&call, '\n');
 		bool is_operator = !memmem(call.at, call.length, ".run(", 5);
 		read_sources(list_after(comment, "Source Nodes: ["), is_operator, out, &lists);
+		read_work(list_after(comment, "Source Nodes: ["), call, out);
 		while (rest.length > 0)
 			list_add(&lists.operators, slice_trim(slice_take_until(&rest, ',')), true);
 		out->operators = list_frame("<", &lists.names, &lists.operators, &none);

@@ -1,9 +1,12 @@
 /* Files that Inductor generates for torch.compile, and the kernels that they call. */
 #pragma once
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include <libproton/proton.h>
 
 #define GENERATED_NAMES_BYTES 1024
 
@@ -14,6 +17,9 @@ struct generated {
 	uint32_t shaped;    /* the same with the shapes of their inputs */
 	uint32_t inside;    /* modules of a part, if there are several below the common one; or 0 */
 	uint32_t module_count;
+	uint32_t work_count;
+	_Atomic bool has_several;     /* kernels in a call */
+	struct proton_metric work[2]; /* flops and bytes of a call, those that are known */
 	/* The modules, outermost first, each with a zero; "=" before the class of a whole model. */
 	char names[GENERATED_NAMES_BYTES];
 };

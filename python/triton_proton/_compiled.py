@@ -3,7 +3,7 @@
 Above each call of a kernel in a generated file, Inductor names the graph's nodes that the kernel
 computes. After the last pass over a graph, the names are extended by what the nodes know:
 
-    # Topologically Sorted Source Nodes: [h{@./layers.0/mlp|16|forward|/model.py|f32%5B8%5D}], Ori
+    # ... Source Nodes: [h{@./layers.0/mlp|16|forward|/model.py|f32%5B8x16%5D|}], Original ATen
 
 So modules, lines and shapes are where Inductor's caches keep them, without a change of their keys,
 and the extension reads them with the operators (python/ext/generated.c). Only comments differ.
@@ -19,7 +19,7 @@ from types import ModuleType
 from typing import Any, Optional
 from urllib.parse import quote
 
-from . import _libproton
+from . import _compiled_work, _libproton
 from ._imports import Replacements, Sessions, when_imported
 from ._message import warn
 from .flags import is_disabled
@@ -38,6 +38,7 @@ _SHORT = {"bfloat": "bf", "float": "f", "uint": "u", "int": "i", "complex": "c"}
 _ITEM = re.compile(r"""(?:\._modules)?\[['"]?([^\]'"]+)['"]?\]""")
 
 _replaced = Replacements()
+_scheduling = Replacements()
 _shape_sessions = Sessions(lambda: _libproton.show_shapes(False))
 
 
@@ -48,10 +49,15 @@ class Source:
     graph_id = -1
     node_info = None
 
-    def __init__(self, name: str) -> None:
-        self.name = name
+    def __init__(self, name: str, known: str) -> None:
+        self.text = f"{name}{{@{known}"
+        self.work: dict[str, str] = {}  # of kernels that compute the node: _compiled_work.py
         self.action: list[Any] = []
         self.from_node: list[Any] = []
+
+    @property
+    def name(self) -> str:
+        return f"{self.text}|{';'.join(self.work.values())}}}"
 
     def __getitem__(self, index: int) -> str:  # a tuple before PyTorch 2.6
         return (self.name, "")[index]
@@ -68,6 +74,7 @@ def follow() -> None:
     """From the import of Inductor on, unless PROTON_COMPILED=0 or profiling is disabled."""
     if os.environ.get("PROTON_COMPILED", "1") != "0" and not is_disabled():
         when_imported(_MODULE, _watch)
+        when_imported("torch._inductor.scheduler", _watch_scheduler)
 
 
 def show_modules() -> None:
@@ -113,11 +120,26 @@ def _watch(module: ModuleType) -> None:
         _warn_unknown(f"no {_NAME}")
 
 
-def _warn_unknown(why: str) -> None:
+def _watch_scheduler(module: ModuleType) -> None:
+    scheduler = getattr(module, "Scheduler", None)
+    if _scheduling:
+        return
+    if callable(getattr(scheduler, "codegen", None)):
+        _scheduling.wrap(scheduler, "codegen", _with_work)
+    else:
+        _warn_unknown("no Scheduler.codegen", "flops and bytes")
+
+
+def _with_work(generate: Callable[..., Any], scheduler: Any, *given: Any, **named: Any) -> Any:
+    _compiled_work.note(scheduler)
+    return generate(scheduler, *given, **named)
+
+
+def _warn_unknown(why: str, lost: str = "modules and lines") -> None:
     version = getattr(sys.modules.get("torch"), "__version__", "")
     warn(
         f"Inductor of PyTorch {version} is not supported ({why}); kernels of compiled code have no "
-        "modules and lines"
+        f"{lost}"
     )
 
 
@@ -132,8 +154,8 @@ def _annotate(graph: Any) -> None:
             continue
         sources = node.meta.get("from_node") or []
         name = _name(node, sources)
-        text = f"{name}{{@{known[node]}|{_shapes(node)}}}"
-        node.meta["from_node"] = [Source(text), *sources]
+        source = Source(name, f"{known[node]}|{_shapes(node)}")
+        node.meta["from_node"] = [source, *sources]
 
 
 def _name(node: Any, sources: list[Any]) -> str:
