@@ -320,6 +320,14 @@ PROTON_API void proton_context_provider_set(proton_context_provider_fn provide,
 					    proton_context_provider_fn depth);
 
 /*
+ * Called on the launching thread before each launch of a kernel for which no proton_op_enter() is
+ * open, with the context of the launch and the frame of the kernel: metrics that are added there,
+ * or one level deeper, count with the kernel, in a captured graph at each replay. NULL removes it.
+ */
+typedef void (*proton_launch_observer_fn)(struct proton_context where, uint32_t kernel);
+PROTON_API void proton_launch_observer_set(proton_launch_observer_fn launched);
+
+/*
  * Context "python+scopes": the provider puts the open scopes of the calling thread, outermost
  * first, between its frames. `place` is what `place` below returned when the scope was entered; 0:
  * it is not known. Scopes in which the running task was made have PROTON_PLACE_TASK: they come

@@ -57,7 +57,7 @@ struct near_entry {
 struct call_entry {
 	PyCodeObject *code; /* do not dereference; NULL: empty entry */
 	frame_place place;
-	const struct generated *below; /* NULL: nothing known */
+	struct generated *below; /* NULL: nothing known */
 };
 
 /* Modules of compiled code below a context. */
@@ -76,7 +76,7 @@ struct thread_path {
 	struct frame_walk place_walk; /* for a scope that is entered, maybe inside a launch */
 	uint32_t base;                /* the path continues from here: ROOT, or below <backward> */
 	struct step *steps;           /* the last path, root first */
-	bool has_scopes;              /* in the path */
+	bool has_scopes, has_shapes;  /* in the path */
 	uint32_t step_count;
 	size_t step_capacity;
 	uint32_t near_count;
@@ -85,7 +85,10 @@ struct thread_path {
 	uint64_t deaths;      /* value for which the addresses above are valid */
 	uint64_t call_deaths; /* the same for `calls` */
 	struct call_entry calls[CALL_ENTRIES];
+	bool has_shaped_modules;
 	struct modules_entry modules[MODULES_ENTRIES];
+	const struct generated *last_call; /* of generated code, that launched last; or NULL */
+	uint32_t last_kernel;              /* the first one of that call */
 	bool is_busy; /* the public walk may collect garbage, which runs Python code */
 };
 
@@ -378,7 +381,8 @@ static uint32_t below_call(const struct generated *below, uint32_t context)
 		context = generated_modules_below(below, context);
 	if (below->line)
 		context = proton_context_child(context, below->line);
-	return below->operators ? proton_context_child(context, below->operators) : context;
+	uint32_t operators = generated_shows_shapes() ? below->shaped : below->operators;
+	return operators ? proton_context_child(context, operators) : context;
 }
 
 /* The context of a frame below `parent`; false if memory ran out. Call with `lock`. */
@@ -450,20 +454,18 @@ static void call_learn(struct call_entry *entry, const struct frame_visit *visit
 	PyGILState_Release(gil);
 }
 
-/* The context of the modules for which the innermost call of generated code runs a kernel. */
-static uint32_t compiled_modules_below(uint32_t context)
+/* The innermost call of generated code on the thread; NULL: none. */
+static struct generated *find_call(struct thread_path *path, PyThreadState *thread)
 {
-	PyThreadState *thread = ext_thread_of_caller();
-	struct thread_path *path = thread ? thread_path_get() : NULL;
 	if (!path || !frames_walk_own(&path->place_walk, thread))
-		return context;
+		return NULL;
 	const struct frame_walk *walk = &path->place_walk;
 	uint64_t now = atomic_load_explicit(&deaths, memory_order_acquire);
 	if (path->call_deaths != now)
 		memset(path->calls, 0, sizeof(path->calls));
 	path->call_deaths = now;
 	uint32_t count = autograd_find_engine(walk);
-	const struct generated *below = NULL;
+	struct generated *below = NULL;
 	for (uint32_t i = 0; i < count && !below; i++) {
 		const struct frame_visit *visit = &walk->visits[i];
 		struct call_entry *entry = call_find(path, visit);
@@ -471,14 +473,61 @@ static uint32_t compiled_modules_below(uint32_t context)
 			call_learn(entry, visit);
 		below = entry->below;
 	}
-	if (!below || below->module_count + below->inside == 0)
+	return below;
+}
+
+/* The context of the modules for which generated code runs a kernel. */
+static uint32_t compiled_modules_below(uint32_t context)
+{
+	PyThreadState *thread = ext_thread_of_caller();
+	struct thread_path *path = thread ? thread_path_get() : NULL;
+	const struct generated *below = find_call(path, thread);
+	bool is_shaped = generated_shows_shapes();
+	if (!below || (below->module_count + below->inside == 0 && !is_shaped))
 		return context;
+	if (path->has_shaped_modules != is_shaped)
+		memset(path->modules, 0, sizeof(path->modules));
+	path->has_shaped_modules = is_shaped;
 	struct modules_entry *entry =
 		&path->modules[(context ^ (uintptr_t)below >> 6) % MODULES_ENTRIES];
-	if (entry->below != below || entry->parent != context)
+	if (entry->below != below || entry->parent != context) {
 		*entry = (struct modules_entry){below, context,
 						generated_modules_below(below, context)};
+		if (is_shaped && below->shaped)
+			entry->context = proton_context_child(entry->context, below->shaped);
+	}
 	return entry->context;
+}
+
+/*
+ * Adds the work of a call to its kernel. If a call launches several kernels, the work is that of
+ * the call, as soon as that is known. The next call of the same place begins with the first kernel
+ * again.
+ */
+static void add_work(struct proton_context where, uint32_t kernel)
+{
+	PyThreadState *thread = ext_thread_of_caller();
+	struct thread_path *path = thread ? thread_path_get() : NULL;
+	struct generated *call = find_call(path, thread);
+	if (!path)
+		return;
+	if (call && call == path->last_call && kernel != path->last_kernel) {
+		atomic_store_explicit(&call->has_several, true, memory_order_relaxed);
+		return;
+	}
+	path->last_call = call;
+	path->last_kernel = kernel;
+	if (!call || call->work_count == 0)
+		return;
+	if (!atomic_load_explicit(&call->has_several, memory_order_relaxed))
+		where = proton_context_enter(where, kernel);
+	proton_metrics_add(where, call->work, call->work_count, NULL);
+}
+
+static PyObject *count_compiled(PyObject *module, PyObject *wanted)
+{
+	proton_launch_observer_set(wanted == Py_True ? add_work : NULL);
+	Py_RETURN_NONE;
 }
 
 /* ------------------------------------------------------------------ the provider */
@@ -574,8 +623,10 @@ static uint32_t provide_context(void)
 		path->base = base;
 		path->step_count = 0;
 	}
-	if (path->has_scopes != proton_scopes_wanted()) {
-		path->has_scopes = !path->has_scopes;
+	if (path->has_scopes != proton_scopes_wanted() ||
+	    path->has_shapes != generated_shows_shapes()) {
+		path->has_scopes = proton_scopes_wanted();
+		path->has_shapes = generated_shows_shapes();
 		path->step_count = 0;
 		near_clear(path);
 	}
@@ -666,6 +717,8 @@ PyMethodDef ext_context_methods[] = {
 	 "Applies to code that is seen for the first time from now on."},
 	{"source_context", source_context, METH_NOARGS,
 	 "The number of the caller's Python call stack in sessions with context 'python'."},
+	{"count_compiled", count_compiled, METH_O,
+	 "count_compiled(wanted): whether calls of compiled code have flops and bytes."},
 	{"use_own_frames", use_own_frames, METH_O,
 	 "use_own_frames(wanted): whether frames are found without the public interface."},
 	{NULL, NULL, 0, NULL},
@@ -691,6 +744,7 @@ int ext_context_init(void)
 
 void ext_context_fini(void)
 {
+	proton_launch_observer_set(NULL);
 	proton_scope_place_set(NULL);
 	proton_context_provider_set(NULL, NULL);
 }

@@ -6,8 +6,9 @@
  *     # Topologically Sorted Source Nodes: [h{@...}, out], Original ATen: [aten.mul, aten.gelu]
  *
  * Source nodes have the names of the program's variables or functions. The part in braces is ours
- * (_compiled.py): {@MODULES|LINE|FUNCTION|FILE}, where bytes that would end a part are %XX. A file
- * from a cache that was filled without this package has none.
+ * (_compiled.py): {@MODULES|LINE|FUNCTION|FILE|SHAPES|WORK}, where bytes that would end a part are
+ * %XX. Older ones end with the file. A file from a cache that was filled without this package has
+ * none.
  *
  * A file is read again for each of its lines that launches for the first time.
  */
@@ -32,6 +33,7 @@
 #define TEXT_BYTES 4096 /* names and paths */
 
 static atomic_bool lacks_names;
+static atomic_bool shows_shapes;
 
 /* Named c, then a hash in base 32, in a folder that is named after the start of the hash. */
 static bool is_generated(const char *file)
@@ -115,11 +117,11 @@ static bool text_add(struct text *text, struct slice more)
 	return true;
 }
 
-/* Adds an item to a list of names; once, and not above the limit. */
-static void list_add(struct text *list, struct slice item)
+/* Adds an item to a list of names, not above the limit. */
+static void list_add(struct text *list, struct slice item, bool is_once)
 {
 	struct slice rest = {list->at, list->length};
-	while (rest.length > 0) {
+	while (is_once && rest.length > 0) {
 		struct slice known = slice_take_until(&rest, ',');
 		if (slices_equal(slice_trim(known), item))
 			return;
@@ -150,7 +152,7 @@ static void decode(struct slice coded, struct text *out)
 
 /* A node of the list; the slices are empty if the file does not tell. */
 struct source {
-	struct slice name, modules, line, function, file;
+	struct slice name, modules, line, function, file, shapes, work;
 };
 
 static struct source take_source(struct slice *list)
@@ -159,10 +161,13 @@ static struct source take_source(struct slice *list)
 	struct slice item = slice_trim(slice_take_until(list, ','));
 	source.name = slice_take_until(&item, '{');
 	if (slice_take(&item, "@")) {
+		item = slice_take_until(&item, '}');
 		source.modules = slice_take_until(&item, '|');
 		source.line = slice_take_until(&item, '|');
 		source.function = slice_take_until(&item, '|');
-		source.file = slice_take_until(&item, '}');
+		source.file = slice_take_until(&item, '|');
+		source.shapes = slice_take_until(&item, '|');
+		source.work = slice_take_until(&item, '|');
 	}
 	return source;
 }
@@ -239,17 +244,34 @@ static void add_line(const struct source *source, struct generated *out)
 	out->line = proton_frame_source(file.at, file.length, function.at, function.length, line);
 }
 
+static void add_shapes(struct slice shapes, bool is_once, struct text *list)
+{
+	while (shapes.length > 0) {
+		struct text shape;
+		decode(slice_take_until(&shapes, ';'), &shape);
+		list_add(list, (struct slice){shape.at, shape.length}, is_once);
+	}
+}
+
+/* Texts of which frames are made. */
+struct lists {
+	struct text names, inside, operators, shapes;
+};
+
 /*
  * The modules that the nodes have in common, and the names of others. An operator that is called as
  * it is, such as a product of matrices, is the last node; the others are views of its inputs.
  */
 static void read_sources(struct slice list, bool is_operator, struct generated *out,
-			 struct text *names, struct text *inside)
+			 struct lists *lists)
 {
 	struct slice common = {0}, rest = list;
 	while (rest.length > 0) {
 		struct source source = take_source(&rest);
-		list_add(names, source.name);
+		list_add(&lists->names, source.name, true);
+		if (is_operator)
+			lists->shapes = (struct text){0};
+		add_shapes(source.shapes, !is_operator, &lists->shapes);
 		add_line(&source, out); /* that of the last one remains */
 		if (source.modules.length > 0)
 			common = common.at && !is_operator ? common_modules(common, source.modules)
@@ -262,12 +284,86 @@ static void read_sources(struct slice list, bool is_operator, struct generated *
 		if (source.modules.length <= common.length)
 			continue;
 		name_modules(source.modules, common.length + (common.length > 0), &name);
-		list_add(inside, (struct slice){name.at, name.length});
+		list_add(&lists->inside, (struct slice){name.at, name.length}, true);
 	}
 }
 
-/* The frame "<first: second>", with `before` in place of "<"; 0: both are empty. */
-static uint32_t list_frame(const char *before, const struct text *first, const struct text *second)
+/* ------------------------------------------------------------------ work */
+
+/* True if the call has that argument or result. */
+static bool has_word(struct slice call, struct slice word)
+{
+	const char *at = call.at, *end = slice_end(call);
+	while (word.length > 0 && (at = memmem(at, (size_t)(end - at), word.at, word.length))) {
+		const char *after = at + word.length;
+		bool begins = at == call.at || !slice_is_name_char(at[-1]);
+		if (begins && (after == end || !slice_is_name_char(*after)))
+			return true;
+		at = after;
+	}
+	return false;
+}
+
+/* A count of at most 15 digits, which a double has exactly; -1: it is not known. */
+static double take_count(struct slice *item)
+{
+	struct slice digits = slice_take_until(item, ':');
+	double count = digits.length > 0 && digits.length < 16 ? 0 : -1;
+	for (size_t i = 0; i < digits.length && count >= 0; i++)
+		count = digits.at[i] >= '0' && digits.at[i] <= '9' ? count * 10 + digits.at[i] - '0'
+								   : -1;
+	return count;
+}
+
+static void add_metric(struct proton_metric metric, struct generated *out)
+{
+	metric.name_id = proton_metric_name(metric.name);
+	out->work[out->work_count++] = metric;
+}
+
+/* From "BUFFER:BYTES:BITS:FLOPS": see _compiled_work.py. */
+static void set_work(struct slice item, struct generated *out)
+{
+	static const char *const names[] = {"flops8", "flops16", "flops32", "flops64"};
+	double bytes = take_count(&item), bits = take_count(&item), flops = take_count(&item);
+	out->work_count = 0;
+	if (bytes >= 0)
+		add_metric((struct proton_metric){.name = "bytes",
+						  .type = PROTON_METRIC_INT64,
+						  .value.int64 = (int64_t)bytes},
+			   out);
+	for (int i = 0; i < 4 && flops >= 0; i++)
+		if (bits == 8 << i)
+			add_metric((struct proton_metric){.name = names[i],
+							  .type = PROTON_METRIC_DOUBLE,
+							  .value.float64 = flops},
+				   out);
+}
+
+/* Several kernels may compute a node; the newest buffer in the call is that of the called one. */
+static void read_work(struct slice list, struct slice call, struct generated *out)
+{
+	uint32_t newest = 0;
+	while (list.length > 0) {
+		struct slice items = take_source(&list).work;
+		while (items.length > 0) {
+			struct slice item = slice_take_until(&items, ';');
+			struct slice buffer = slice_take_until(&item, ':'), number = buffer;
+			uint32_t index;
+			if (!has_word(call, buffer) || !slice_take(&number, "buf") ||
+			    !slice_take_number(&number, INT32_MAX, &index) || index < newest)
+				continue;
+			newest = index;
+			set_work(item, out);
+		}
+	}
+}
+
+/* ------------------------------------------------------------------ a call */
+
+/* The frame "<first: second (third)>", with `before` for "<"; 0: the first two are empty. */
+static uint32_t list_frame(const char *before, const struct text *first, const struct text *second,
+			   const struct text *third)
 {
 	struct text text = {0};
 	if (first->length + second->length == 0)
@@ -276,6 +372,11 @@ static uint32_t list_frame(const char *before, const struct text *first, const s
 	text_add(&text, (struct slice){first->at, first->length});
 	text_add(&text, slice_of(first->length && second->length ? ": " : ""));
 	text_add(&text, (struct slice){second->at, second->length});
+	if (third->length > 0) {
+		text_add(&text, slice_of(" ("));
+		text_add(&text, (struct slice){third->at, third->length});
+		text_add(&text, slice_of(")"));
+	}
 	text_add(&text, slice_of(">"));
 	return proton_frame(text.at, text.length);
 }
@@ -296,18 +397,20 @@ bool generated_read(const char *file, uint32_t line, struct generated *out)
 	}
 	struct slice comment = start ? find_comment(text, start) : (struct slice){0};
 	struct slice rest = list_after(comment, "Original ATen: [");
-	struct text names = {0}, inside = {0}, operators = {0};
+	const struct text none = {0};
+	struct lists lists = {0};
 	*out = (struct generated){0};
 	if (comment.at) {
 		struct slice call = slice_between(start, text + size);
 		call = slice_take_until(&call, '\n');
 		bool is_operator = !memmem(call.at, call.length, ".run(", 5);
-		read_sources(list_after(comment, "Source Nodes: ["), is_operator, out, &names,
-			     &inside);
+		read_sources(list_after(comment, "Source Nodes: ["), is_operator, out, &lists);
+		read_work(list_after(comment, "Source Nodes: ["), call, out);
 		while (rest.length > 0)
-			list_add(&operators, slice_trim(slice_take_until(&rest, ',')));
-		out->operators = list_frame("<", &names, &operators);
-		out->inside = list_frame("<in ", &inside, &(struct text){0});
+			list_add(&lists.operators, slice_trim(slice_take_until(&rest, ',')), true);
+		out->operators = list_frame("<", &lists.names, &lists.operators, &none);
+		out->shaped = list_frame("<", &lists.names, &lists.operators, &lists.shapes);
+		out->inside = list_frame("<in ", &lists.inside, &none, &none);
 		if (!memmem(text, size, "{@", 2))
 			atomic_store_explicit(&lacks_names, true, memory_order_relaxed);
 	}
@@ -389,6 +492,17 @@ uint32_t generated_modules_below(const struct generated *generated, uint32_t con
 	return generated->inside ? proton_context_child(context, generated->inside) : context;
 }
 
+bool generated_shows_shapes(void)
+{
+	return atomic_load_explicit(&shows_shapes, memory_order_relaxed);
+}
+
+static PyObject *show_shapes(PyObject *module, PyObject *wanted)
+{
+	atomic_store_explicit(&shows_shapes, wanted == Py_True, memory_order_relaxed);
+	Py_RETURN_NONE;
+}
+
 static PyObject *compiled_without_names(PyObject *module, PyObject *unused)
 {
 	return PyBool_FromLong(atomic_load_explicit(&lacks_names, memory_order_relaxed));
@@ -399,5 +513,7 @@ PyMethodDef ext_generated_methods[] = {
 	 "name_module(name, is_model): scopes of that name are calls of a module."},
 	{"compiled_without_names", compiled_without_names, METH_NOARGS,
 	 "Whether generated files were seen that do not tell modules and lines."},
+	{"show_shapes", show_shapes, METH_O,
+	 "show_shapes(wanted): whether operators of compiled code have their input shapes."},
 	{NULL, NULL, 0, NULL},
 };

@@ -1,12 +1,12 @@
-"""Modules and source lines of the kernels that torch.compile generates.
+"""Modules, source lines and shapes of the kernels that torch.compile generates.
 
 Above each call of a kernel in a generated file, Inductor names the graph's nodes that the kernel
 computes. After the last pass over a graph, the names are extended by what the nodes know:
 
-    # Topologically Sorted Source Nodes: [h{@./layers.0/mlp|16|forward|/x/model.py}], Original
+    # ... Source Nodes: [h{@./layers.0/mlp|16|forward|/model.py|f32%5B8x16%5D|}], Original ATen
 
-So modules and lines are where Inductor's caches keep them, without a change of their keys, and the
-extension reads them with the operators (python/ext/generated.c). Only comments differ.
+So modules, lines and shapes are where Inductor's caches keep them, without a change of their keys,
+and the extension reads them with the operators (python/ext/generated.c). Only comments differ.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from types import ModuleType
 from typing import Any, Optional
 from urllib.parse import quote
 
-from . import _libproton
-from ._imports import Replacements, when_imported
+from . import _compiled_work, _libproton
+from ._imports import Replacements, Sessions, when_imported
 from ._message import warn
 from .flags import is_disabled
 
@@ -33,9 +33,13 @@ _SUM = "Gradient addition node"  # in place of an operator of the program
 WRAPPED = ("_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module")
 
 _FRAME = re.compile(r'File "([^"\n]+)", line (\d+), in (\S+)')
+_DTYPE = re.compile(r"^(bfloat|float|uint|int|complex)")
+_SHORT = {"bfloat": "bf", "float": "f", "uint": "u", "int": "i", "complex": "c"}
 _ITEM = re.compile(r"""(?:\._modules)?\[['"]?([^\]'"]+)['"]?\]""")
 
 _replaced = Replacements()
+_scheduling = Replacements()
+_shape_sessions = Sessions(lambda: _libproton.show_shapes(False))
 
 
 class Source:
@@ -45,10 +49,15 @@ class Source:
     graph_id = -1
     node_info = None
 
-    def __init__(self, name: str) -> None:
-        self.name = name
+    def __init__(self, name: str, known: str) -> None:
+        self.text = f"{name}{{@{known}"
+        self.work: dict[str, str] = {}  # of kernels that compute the node: _compiled_work.py
         self.action: list[Any] = []
         self.from_node: list[Any] = []
+
+    @property
+    def name(self) -> str:
+        return f"{self.text}|{';'.join(self.work.values())}}}"
 
     def __getitem__(self, index: int) -> str:  # a tuple before PyTorch 2.6
         return (self.name, "")[index]
@@ -65,6 +74,7 @@ def follow() -> None:
     """From the import of Inductor on, unless PROTON_COMPILED=0 or profiling is disabled."""
     if os.environ.get("PROTON_COMPILED", "1") != "0" and not is_disabled():
         when_imported(_MODULE, _watch)
+        when_imported("torch._inductor.scheduler", _watch_scheduler)
 
 
 def show_modules() -> None:
@@ -74,6 +84,13 @@ def show_modules() -> None:
 
 def _show_modules(module: ModuleType) -> None:
     _libproton.follow_modules(True)
+
+
+def show_shapes(session: int) -> None:
+    """Show input shapes with the operators of compiled code, until `session` ends."""
+    _shape_sessions.add(session)
+    _libproton.show_shapes(True)
+    show_modules()  # with context "shadow", they are what finds the operators
 
 
 def report() -> None:
@@ -103,11 +120,26 @@ def _watch(module: ModuleType) -> None:
         _warn_unknown(f"no {_NAME}")
 
 
-def _warn_unknown(why: str) -> None:
+def _watch_scheduler(module: ModuleType) -> None:
+    scheduler = getattr(module, "Scheduler", None)
+    if _scheduling:
+        return
+    if callable(getattr(scheduler, "codegen", None)):
+        _scheduling.wrap(scheduler, "codegen", _with_work)
+    else:
+        _warn_unknown("no Scheduler.codegen", "flops and bytes")
+
+
+def _with_work(generate: Callable[..., Any], scheduler: Any, *given: Any, **named: Any) -> Any:
+    _compiled_work.note(scheduler)
+    return generate(scheduler, *given, **named)
+
+
+def _warn_unknown(why: str, lost: str = "modules and lines") -> None:
     version = getattr(sys.modules.get("torch"), "__version__", "")
     warn(
         f"Inductor of PyTorch {version} is not supported ({why}); kernels of compiled code have no "
-        "modules and lines"
+        f"{lost}"
     )
 
 
@@ -122,7 +154,8 @@ def _annotate(graph: Any) -> None:
             continue
         sources = node.meta.get("from_node") or []
         name = _name(node, sources)
-        node.meta["from_node"] = [Source(f"{name}{{@{known[node]}}}"), *sources]
+        source = Source(name, f"{known[node]}|{_shapes(node)}")
+        node.meta["from_node"] = [source, *sources]
 
 
 def _name(node: Any, sources: list[Any]) -> str:
@@ -132,6 +165,28 @@ def _name(node: Any, sources: list[Any]) -> str:
     for name, *_ in reversed(node.meta.get("fwd_source_fn_stack") or []):
         return f"{name}_backward"
     return str(node.name)
+
+
+def tensors(value: Any) -> Iterator[Any]:
+    """The tensors in a node's arguments or results, in order, as the compiler represents them."""
+    if isinstance(value, (list, tuple)):
+        for item in value:
+            yield from tensors(item)
+    elif isinstance(value, dict):
+        yield from tensors(list(value.values()))
+    elif hasattr(value, "all_input_nodes"):
+        yield from tensors(value.meta.get("val"))
+    elif hasattr(value, "dtype") and hasattr(value, "shape"):
+        yield value
+
+
+def _shapes(node: Any) -> str:
+    """Types and sizes of the input tensors; a size that is not known yet has its symbol."""
+    found = []
+    for tensor in tensors([node.args, node.kwargs]):
+        dtype = _DTYPE.sub(lambda m: _SHORT[m[1]], str(tensor.dtype).rpartition(".")[2])
+        found.append(quote(f"{dtype}[{'x'.join(map(str, tensor.shape))}]", _SAFE))
+    return ";".join(found)
 
 
 def _describe(node: Any, known: dict[Any, str]) -> str:

@@ -31,6 +31,7 @@ def listen(
     backward: bool = False,
     modules: bool = False,
     torch_ops: bool = False,
+    shapes: bool = False,
     output_format: Optional[str] = None,
     quiet: bool = False,
 ) -> None:
@@ -54,7 +55,9 @@ def listen(
         _start,
         _finalize,
     )
-    _defaults.update(hook=hook, backward=backward, modules=modules, torch_ops=torch_ops)
+    _defaults.update(
+        hook=hook, backward=backward, modules=modules, torch_ops=torch_ops, shapes=shapes
+    )
     if not _exit_is_registered:
         _exit_is_registered = True
         atexit.register(_end)

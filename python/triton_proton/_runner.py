@@ -38,7 +38,7 @@ def _start(options: dict[str, str]) -> None:
         _libproton.await_driver()
     texts = ("name", "backend", "mode", "hook")
     chosen: dict[str, Any] = {name: options.get(name) for name in texts}
-    for name in ("memory", "backward", "modules", "torch_ops", "quiet"):
+    for name in ("memory", "backward", "modules", "torch_ops", "shapes", "quiet"):
         chosen[name] = options.get(name) == "1"
     chosen["context"] = options.get("context", "shadow")
     chosen["data"] = options.get("data", "tree")
@@ -60,7 +60,7 @@ def _start(options: dict[str, str]) -> None:
     atexit.register(_finish, os.getpid(), quiet, options.get("viewer", "proton-viewer"))
 
 
-_NEED_TORCH = ("modules", "torch_ops", "backward")
+_NEED_TORCH = ("modules", "torch_ops", "shapes", "backward")
 
 
 def _report_unused(names: list[str]) -> None:

@@ -37,9 +37,12 @@ _NOTHING = Work({}, -1, -1)
 def follow() -> None:
     """Count from now on."""
     _replaced.watch("compiler.compiler", _wrap)
+    _libproton.count_compiled(True)
 
 
-stop = _replaced.restore
+def stop() -> None:
+    _replaced.restore()
+    _libproton.count_compiled(False)
 
 
 def _wrap(module: ModuleType) -> None:

@@ -88,7 +88,8 @@ def _hook_of(hook: Union[None, str, Hook]) -> Optional[Hook]:
 
 
 def _follow_torch(
-    session: int, context: Optional[str], backward: bool, modules: bool, torch_ops: bool
+    session: int, context: Optional[str], backward: bool, modules: bool, torch_ops: bool,
+    shapes: bool
 ) -> None:
     if (context or "").lower().startswith("python"):
         _autograd.follow()
@@ -98,12 +99,14 @@ def _follow_torch(
         _autograd.follow_operators(session)
     if modules:
         _modules.follow(session)
+    if shapes:
+        _compiled.show_shapes(session)
 
 
 def _start(
     name: Any, *, context: Any = "shadow", data: Any = "tree", backend: Any = None,
     mode: Any = None, hook: Any = None, memory: bool = False, backward: bool = False,
-    modules: bool = False, torch_ops: bool = False, quiet: bool = False,
+    modules: bool = False, torch_ops: bool = False, shapes: bool = False, quiet: bool = False,
     output_format: Any = None, ranks: bool = False
 ) -> int:
     """Start a session for any owner. On failure nothing is left active."""
@@ -140,7 +143,7 @@ def _start(
             _interpreter.install(session)
         _kineto.follow(session, used)
         _replays.follow(str(mode))
-        _follow_torch(session, context, backward, modules, torch_ops)
+        _follow_torch(session, context, backward, modules, torch_ops, shapes)
         if used == _INSTRUMENTATION:
             HookManager.register(_instrumentation_hook(data, mode), session)
             if _is_interpreting() and not quiet:
@@ -175,6 +178,7 @@ def start(
     backward: bool = False,
     modules: bool = False,
     torch_ops: bool = False,
+    shapes: bool = False,
 ) -> Optional[int]:
     """Start profiling and return the session's number.
 
@@ -202,6 +206,9 @@ def start(
     `backward`. Needs a context with scopes.
 
     torch_ops: attribute kernels below the operators of PyTorch that launch them ("aten::addmm").
+
+    shapes: name the operators of compiled code with the shapes of their inputs, with context
+    "shadow" too, below their modules.
 
     memory: also record GPU memory copies and memsets, below the context that called them, with
     their sizes as the metric "memory_bytes".

@@ -263,6 +263,7 @@ bool handover_export(const struct options *options, const char *library, bool mu
 		put_variable(HANDOVER_BACKWARD, options->wants_backward ? "1" : NULL) &&
 		put_variable(HANDOVER_MODULES, options->wants_modules ? "1" : NULL) &&
 		put_variable(HANDOVER_TORCH_OPS, options->wants_torch_ops ? "1" : NULL) &&
+		put_variable(HANDOVER_SHAPES, options->wants_shapes ? "1" : NULL) &&
 		put_wait(options) && put_variable(HANDOVER_QUIET, options->is_quiet ? "1" : "0") &&
 		put_variable(HANDOVER_VIEWER,
 			     strcmp(viewer, "proton-viewer") == 0 ? NULL : viewer) &&

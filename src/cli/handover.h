@@ -30,6 +30,7 @@
 #define HANDOVER_BACKWARD HANDOVER_PREFIX "BACKWARD" /* "1", or absent; so is the next */
 #define HANDOVER_MODULES HANDOVER_PREFIX "MODULES"
 #define HANDOVER_TORCH_OPS HANDOVER_PREFIX "TORCH_OPS"
+#define HANDOVER_SHAPES HANDOVER_PREFIX "SHAPES"
 #define HANDOVER_MEMORY HANDOVER_PREFIX "MEMORY" /* "1", or absent */
 #define HANDOVER_QUIET HANDOVER_PREFIX "QUIET"   /* "0" or "1"; always set */
 /* Absent, or "AFTER LENGTH" in seconds; "-": started by proton ctl, "0": to the program's end. */

@@ -135,6 +135,8 @@ static const struct option_row rows[] = {
 	 MEMBER(wants_backward)},
 	{0, "torch-ops", NULL, "PyTorch operators (aten::addmm) as frames",
 	 MEMBER(wants_torch_ops)},
+	{0, "shapes", NULL, "input shapes with operators of compiled PyTorch code",
+	 MEMBER(wants_shapes)},
 	{0, "memory", NULL, "record GPU memory copies and memsets", MEMBER(wants_memory)},
 	{0, "kernel-times", "HOW", "software or hardware (default: see the manual)",
 	 .parse = take_kernel_times, ONE_OF(times)},
@@ -292,6 +294,7 @@ static bool check_package(const struct options *options)
 		  : is_python                      ? "-c python+scopes"
 		  : options->wants_modules         ? "--modules"
 		  : options->wants_torch_ops       ? "--torch-ops"
+		  : options->wants_shapes          ? "--shapes"
 		  : options->wants_backward        ? "--backward"
 						   : NULL;
 	if (refused)

@@ -27,6 +27,7 @@ struct options {
 	bool wants_backward;
 	bool wants_modules;
 	bool wants_torch_ops;
+	bool wants_shapes;
 	bool is_quiet;
 	bool no_clobber; /* existing output is an error */
 	bool has_no_nvtx;

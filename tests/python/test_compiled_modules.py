@@ -624,3 +624,61 @@ def test_a_compiled_function_names_the_model_that_it_calls(python, tmp_path):
     for path in found:
         assert path[path.index("mlp") - 1] == "Model"
     assert modules_seen() == {"mlp", "mlp.up", "mlp.down"}
+
+
+PRINT_SHAPES = """
+    def describe(value):
+        sizes = "x".join(map(str, value.shape))
+        return f"f{value.dtype.itemsize * 8}[{sizes}]"
+
+    class Told(inductor_kernels.Extern):
+        def __getattr__(self, name):
+            run = super().__getattr__(name)
+
+            def told(*arguments, **options):
+                print("call:", ", ".join(map(describe, arguments)))
+                return run(*arguments, **options)
+
+            return told
+
+    from torch._inductor import select_algorithm
+    select_algorithm.extern_kernels = Told(select_algorithm.extern_kernels.kernels)
+    """
+RECORD_SHAPES = """
+    print("compiled")
+    record(step, "shaped", context="python", shapes=True)
+    record(step, "lines", context="python")
+    record(step, "below", modules=True, shapes=True)
+    record(step, "modules", modules=True)
+    """
+
+
+def shapes_in(name, kernel="addmm"):
+    """The shapes of the operators above each launch of a kernel."""
+    found = Counter()
+    for path, count in launches(name):
+        operators = [re.search(r" \((.*)\)>$", frame) for frame in path if frame[0] == "<"]
+        if path[-1] == kernel:
+            found[next((match[1] for match in operators if match), "")] += count
+    return found
+
+
+def test_operators_have_the_shapes_of_the_arguments(python, tmp_path):
+    done = run(python, tmp_path, PRINT_SHAPES, SMALL, USE, RECORD_SHAPES)
+    calls = done.stdout.partition("compiled\n")[2].split("\n")
+    given = Counter(line[6:] for line in calls[:2])
+    assert set(given) == {"f32[32], f32[8x16], f32[16x32]", "f32[16], f32[8x32], f32[32x16]"}
+    assert shapes_in("shaped") == shapes_in("below") == given
+    for path, _ in launches("below"):
+        assert path[-2].startswith("<") and path[0] == "Model"
+    # A fused kernel has each shape once. Sessions that did not ask have none.
+    assert set(shapes_in("shaped", "triton_poi_fused_gelu_0")) == {"f32[8x32]"}
+    assert set(shapes_in("lines")) == set(shapes_in("modules")) == {""}
+    assert {path[-2] for path, _ in launches("modules")} <= {"mlp", "mlp.up", "mlp.down", "Model"}
+
+
+def test_sizes_that_change_have_their_symbols(python, tmp_path):
+    use = INFER.replace("DYNAMIC", "True") + "\n    step(12)\n"
+    run(python, tmp_path, SMALL, use, RECORD_SHAPES)
+    shapes = [re.sub(r"s\d+", "N", text) for text in shapes_in("shaped")]
+    assert sorted(shapes) == ["f32[16], f32[Nx32], f32[32x16]", "f32[32], f32[Nx16], f32[16x32]"]

@@ -206,7 +206,11 @@ static void record_launch(uint32_t call, const struct cupti_callback_data *data)
 		return;
 	}
 	if (data->site == CUPTI_SITE_ENTER) {
-		struct proton_context where = launches_begin(&launch);
+		struct proton_context where;
+
+		if (launch.kind == LAUNCH_KERNEL)
+			launch.kernel = data->symbol_name;
+		where = launches_begin(&launch);
 
 		contexts_note(data->context);
 		if (is_sampled)

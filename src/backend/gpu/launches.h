@@ -24,6 +24,7 @@ struct launch_call {
 	uint32_t correlation; /* increases from call to call */
 	enum launch_kind kind;
 	enum launch_records records;
+	const char *kernel; /* its name; NULL: not known */
 };
 
 /* The thread's current call. */

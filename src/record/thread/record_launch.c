@@ -2,6 +2,7 @@
 #include "record/thread/record_launch.h"
 
 #include <stdatomic.h>
+#include <string.h>
 
 #include "base/clock.h"
 #include "record/names/frames.h"
@@ -94,6 +95,31 @@ bool record_is_in_op(void)
 	return thread_self && thread_self->in_op;
 }
 
+static _Atomic(proton_launch_observer_fn) launch_observer;
+
+void proton_launch_observer_set(proton_launch_observer_fn launched)
+{
+	atomic_store_explicit(&launch_observer, launched, memory_order_release);
+}
+
+/* The observer, if it wants the launch. */
+static proton_launch_observer_fn observer_of(struct proton_context where)
+{
+	/* acquire: pairs with proton_launch_observer_set() */
+	proton_launch_observer_fn launched =
+		atomic_load_explicit(&launch_observer, memory_order_acquire);
+
+	return launched && where.sessions && !record_is_in_op() ? launched : NULL;
+}
+
+void record_observe_launch(struct proton_context where, const char *name)
+{
+	proton_launch_observer_fn launched = observer_of(where);
+
+	if (launched)
+		launched(where, frames_add(FRAME_KERNEL, name, strlen(name)));
+}
+
 void record_own_work_begin(void)
 {
 	own_work++;
@@ -143,10 +169,14 @@ void proton_kernel_begin(uint32_t frame)
 		return;
 	if (thread->kernel_depth < KERNEL_MAX) {
 		struct kernel *kernel = &thread->kernels[thread->kernel_depth];
+		struct proton_context here = proton_context_here();
 
-		kernel->where = thread->in_op ? thread->op
-					      : proton_context_enter(proton_context_here(),
-								     frames_as_kernel(frame));
+		proton_launch_observer_fn launched = observer_of(here);
+
+		if (launched)
+			launched(here, frames_as_kernel(frame));
+		kernel->where = thread->in_op ? here
+					      : proton_context_enter(here, frames_as_kernel(frame));
 		kernel->event.count = 0;
 		if (kernel->where.sessions & CONFIG_TRACED)
 			thread_begin_event(thread, EVENT_KERNEL, kernel->where, &kernel->event);

@@ -40,6 +40,8 @@ void record_take_launch(struct trace_event *out);
 
 /* True while the calling thread is between proton_op_enter() and proton_op_exit(). */
 bool record_is_in_op(void);
+/* Tells the observer of a launch, if there is one. `name` is that of the kernel. */
+void record_observe_launch(struct proton_context where, const char *name);
 
 /* The calling thread's launches are the backend's own from here on. Calls nest. */
 void record_own_work_begin(void);

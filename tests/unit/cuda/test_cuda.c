@@ -332,6 +332,44 @@ TEST(a_replay_shows_where_its_kernels_were_captured_and_counts_their_flops_each_
 	       {"replay/<captured_at>/cap/mm_64", 500, "flops16"}, {"cap/node", 0});
 }
 
+/* As the package does for kernels of compiled code. */
+static void add_work(struct proton_context where, uint32_t kernel)
+{
+	const struct proton_metric metric = {
+		.name = "flops16", .type = PROTON_METRIC_DOUBLE, .value.float64 = 10};
+
+	where = proton_context_enter(where, kernel);
+	CHECK_EQ(proton_metrics_add(where, &metric, 1, NULL), PROTON_OK);
+}
+
+TEST(metrics_that_an_observer_gives_count_with_launches_and_replays_outside_of_ops)
+{
+	struct proton_context where;
+	struct profile *profile;
+	uint64_t token;
+
+	start();
+	proton_launch_observer_set(add_work);
+	launch_ns("gemm", 7);
+	proton_op_enter(proton_frame("mm_64", 5), &where);
+	launch_ns("gemm", 7);
+	proton_op_exit();
+	token = proton_scope_enter("cap");
+	fake.call(CUPTI_CALL_BEGIN_CAPTURE_V2, 0);
+	capture_kernel(0);
+	fake.call(CUPTI_CALL_END_CAPTURE, 0);
+	proton_scope_exit(token, NULL);
+	for (int i = 0; i < 5; i++)
+		replay(1);
+	proton_launch_observer_set(NULL);
+	launch_ns("gemm", 7);
+	profile = finish();
+	CHECK_PTR(rec_value(profile, "mm_64", "flops16"), NULL);
+	CHECK_NEAR(rec_value(profile, "gemm", "flops16")->as.float64, 10, 0);
+	EXPECT(profile, {"gemm", 2}, {"mm_64", 1}, {"<captured_at>/cap/node", 5},
+	       {"<captured_at>/cap/node", 50, "flops16"});
+}
+
 TEST(vectors_and_metrics_added_after_the_last_kernel_count_at_every_replay)
 {
 	static const int64_t counts[] = {1, 20};
