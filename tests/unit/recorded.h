@@ -153,7 +153,30 @@ __attribute__((unused)) static bool rec_exists(const char *file)
 	return access(rec_path(file), F_OK) == 0;
 }
 
-/* Loads "<directory>/<file>"; the caller frees it. */
+#define REC_PROFILES 64 /* that a test may hold at once */
+
+static struct profile *rec_profiles[REC_PROFILES];
+
+static void rec_free_profiles(void)
+{
+	for (size_t i = 0; i < REC_PROFILES; i++)
+		profile_free(rec_profiles[i]);
+}
+
+/* The test's process frees the profile when it exits, or when it has loaded many others. */
+static struct profile *rec_keep(struct profile *profile)
+{
+	static size_t loaded;
+	struct profile **kept = &rec_profiles[loaded++ % REC_PROFILES];
+
+	if (loaded == 1)
+		atexit(rec_free_profiles);
+	profile_free(*kept);
+	*kept = profile;
+	return profile;
+}
+
+/* Loads "<directory>/<file>". */
 __attribute__((unused)) static struct profile *rec_load(const char *file)
 {
 	struct profile *profile = NULL;
@@ -163,7 +186,7 @@ __attribute__((unused)) static struct profile *rec_load(const char *file)
 	for (size_t i = 0; i < profile->info_count; i++) /* each has one value */
 		for (size_t j = 0; j < i; j++)
 			CHECK(profile->info[i].key != profile->info[j].key);
-	return profile;
+	return rec_keep(profile);
 }
 
 /* Begins a phase; returns it. */
@@ -205,7 +228,7 @@ __attribute__((unused)) static struct profile *rec_load_phase(const char *file, 
 	CHECK_OK(profile_load_view(&view, phase, &profile, &err), err);
 	profile_view_fini(&view);
 	free(bytes);
-	return profile;
+	return rec_keep(profile);
 }
 
 #define REC_NOWHERE UINT32_MAX
@@ -298,10 +321,9 @@ __attribute__((unused)) static void rec_expect(const char *file, int line, struc
 				 metric ? metric : "the count", expected->path, number,
 				 expected->number);
 	}
-	profile_free(profile);
 }
 
-/* Takes a profile with these numbers: EXPECT(finish(), {"s/k", 2}, {"s", 50, "flops"}). */
+/* A profile has these numbers: EXPECT(finish(), {"s/k", 2}, {"s", 50, "flops"}). */
 #define EXPECT(profile, ...)                                                                       \
 	rec_expect(__FILE__, __LINE__, profile,                                                    \
 		   (const struct rec_expected[]){__VA_ARGS__, {NULL, 0, NULL}})

@@ -215,7 +215,6 @@ TEST(kernels_of_a_graph_over_two_devices_keep_their_devices_and_scopes)
 {
 	int session = start(HIP_REPLAYS_BY_REQUEST);
 	uint64_t exec = capture_scopes(4);
-	struct profile *profile;
 
 	for (int replay = 0; replay < 3; replay++) {
 		CHECK_U64(launch(exec, 4, false), 1);
@@ -224,13 +223,12 @@ TEST(kernels_of_a_graph_over_two_devices_keep_their_devices_and_scopes)
 		arrive_from(0, last_correlation, 1, "k");
 		arrive_from(0, last_correlation, 3, "k");
 	}
-	profile = finish(session);
+	struct profile *profile = finish(session);
 	CHECK_U64(device_at(profile, "<captured_at>/s0/k"), 0);
 	CHECK_U64(device_at(profile, "<captured_at>/s1/k"), 1);
 	CHECK_U64(device_at(profile, "<captured_at>/s2/k"), 0);
 	CHECK_U64(device_at(profile, "<captured_at>/s3/k"), 1);
 	CHECK_U64(rec_count(profile, "<captured_at>/s3/k"), 3);
-	profile_free(profile);
 }
 
 TEST(without_numbers_the_order_of_arrival_counts)
@@ -428,7 +426,6 @@ TEST(calls_that_fail_leave_nothing)
 	int session = start(HIP_REPLAYS_BY_REQUEST);
 	uint64_t exec = instantiate(capture("cap", 1));
 	uint64_t graph = 0;
-	struct profile *profile;
 
 	rec_begin_saying();
 	launch(exec, 0, true);
@@ -440,11 +437,10 @@ TEST(calls_that_fail_leave_nothing)
 	hip_fake.set_capture(0, 0);
 	CHECK(!captured_any_open());
 	call(HIP_GRAPH_INSTANTIATE, (uint64_t[3]){(uintptr_t)&graph, 0}, 1);
-	profile = finish(session);
+	struct profile *profile = finish(session);
 	CHECK_EQ(rec_printed("another number"), 0);
 	CHECK_EQ(captured_nodes_count(), 0);
 	CHECK(!rec_value(profile, "<captured_at>/cap", "flops"));
-	profile_free(profile);
 }
 
 /* roctracer's arguments have the values of pointers after these, and no result. */

@@ -41,7 +41,6 @@ static void measure(struct side *side)
 						 .backend = side->backend,
 						 .flags = PROTON_SESSION_QUIET};
 	struct proton_error err = {0};
-	struct profile *profile;
 	int session;
 
 	CHECK_OK(proton_start(&options, &session, &err), err);
@@ -54,9 +53,7 @@ static void measure(struct side *side)
 		*best_ns = ns < *best_ns ? ns : *best_ns;
 	}
 	rec_finalize(session, "proton");
-	profile = rec_load("p.proton");
-	CHECK_U64(rec_count(profile, "k"), ROUNDS * LAUNCHES);
-	profile_free(profile);
+	CHECK_U64(rec_count(rec_load("p.proton"), "k"), ROUNDS * LAUNCHES);
 }
 
 /* Per launch, without the calls of the callbacks. */

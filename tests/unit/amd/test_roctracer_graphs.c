@@ -131,13 +131,12 @@ TEST(a_launch_into_another_stream_during_a_capture_runs)
 TEST(a_replay_with_another_number_of_kernels_is_shown_by_name)
 {
 	static const char *const three[] = {"node", "raw_symbol", "unknown"};
-	struct profile *profile;
 
 	start();
 	rec_begin_saying();
 	capture_two();
 	replay(EXEC, three, 3);
-	profile = finish();
+	struct profile *profile = finish();
 	CHECK_U64(rec_count(profile, "<captured_at>/cap/node") + rec_count(profile, "node"), 1);
 	EXPECT(profile, {"unknown", 1}, {"<captured_at>/cap/unknown", 0});
 }

@@ -126,17 +126,10 @@ static void in_child(void (*run)(void))
 		FAIL("the child ended with status %#x", (unsigned)status);
 }
 
-/* "k" ran `count` times in it; frees it. */
-static void check_count(struct profile *profile, uint64_t count)
-{
-	CHECK_U64(rec_count(profile, "k"), count);
-	profile_free(profile);
-}
-
 /* Ends the session: "k" ran once in it. */
 static void check_one(void)
 {
-	check_count(finish(), 1);
+	EXPECT(finish(), {"k", 1});
 }
 
 TEST(the_library_is_not_touched_until_the_driver_is_initialized)
@@ -203,8 +196,8 @@ TEST(a_session_that_joins_is_postponed_with_the_first)
 	initialize_driver();
 	launch_ns("k", 10);
 	rec_finalize(PROTON_ALL_SESSIONS, "proton");
-	check_count(rec_load("a.proton"), 1);
-	check_count(rec_load("b.proton"), 1);
+	EXPECT(rec_load("a.proton"), {"k", 1});
+	EXPECT(rec_load("b.proton"), {"k", 1});
 }
 
 TEST(memory_operations_are_enabled_when_it_begins)
@@ -218,7 +211,7 @@ TEST(memory_operations_are_enabled_when_it_begins)
 	check_untouched();
 	initialize_driver();
 	CHECK_LT(1, fake.calls(enable[which])); /* kernels alone are one, or 2 with rocprofiler */
-	profile_free(finish());
+	finish();
 	CHECK(fake.is_idle());
 }
 
@@ -238,7 +231,7 @@ static void use_gpu(void)
 	launch_ns("k", 10);
 	launch_ns("k", 10);
 	rec_finalize(PROTON_ALL_SESSIONS, "proton");
-	check_count(rec_load("child.proton"), 2);
+	EXPECT(rec_load("child.proton"), {"k", 2});
 }
 
 TEST(a_child_forked_before_has_its_own_session)
@@ -316,7 +309,7 @@ TEST(a_driver_that_did_not_call_back_is_noticed)
 	CHECK_EQ(proton_deactivate(session, true, &err), PROTON_E_STATE);
 	CHECK_HAS(err.text, "CUDA_INJECTION64_PATH");
 	CHECK_EQ(proton_finalize(session, "proton", &err), PROTON_E_STATE);
-	profile_free(rec_load("a.proton"));
+	rec_load("a.proton");
 	check_untouched();
 }
 

@@ -143,7 +143,6 @@ static bool session_with_fault(const struct entry *entry, bool may_stay)
 {
 	struct proton_error err = {0};
 	struct proton_error flush_err = {0};
-	struct profile *profile;
 	uint64_t known;
 	int flushed;
 	int session = start_all(entry, &err);
@@ -172,10 +171,9 @@ static bool session_with_fault(const struct entry *entry, bool may_stay)
 		FAIL("%s: end: %s", entry->name, err.text);
 	if (!may_stay && !is_resting())
 		FAIL("%s: something stayed on after the end", entry->name);
-	profile = rec_load("a.proton");
+	struct profile *profile = rec_load("a.proton");
 	if (rec_count(profile, "k") != KERNELS && !rec_printed("\n") && !known)
 		FAIL("%s: kernels are missing without a warning", entry->name);
-	profile_free(profile);
 	if (tests_cuda() && !strstr(entry->name, "Pop"))
 		CHECK_EQ(fake.pushed(), 0);
 	return true;
@@ -188,7 +186,6 @@ static bool are_captures_unknown;
 static void session_without_fault(const struct entry *entry)
 {
 	struct proton_error err = {0};
-	struct profile *profile;
 
 	if (start_all(entry, &err) < 0) {
 		/* The registration failed, and cannot be repeated; or HIP lacks the function. */
@@ -197,13 +194,12 @@ static void session_without_fault(const struct entry *entry)
 		return;
 	}
 	work();
-	profile = finish();
+	struct profile *profile = finish();
 	if (rec_count(profile, "k") != KERNELS ||
 	    rec_count(profile, "<captured_at>/node") +
 			    (are_captures_unknown ? rec_count(profile, "node") : 0) !=
 		    REPLAYS * NODES)
 		FAIL("%s: not whole after the fault", entry->name);
-	profile_free(profile);
 	if (!fake.is_idle())
 		FAIL("%s: not idle after the fault", entry->name);
 	CHECK_EQ(fake.buffers_out(), 0);
@@ -401,7 +397,6 @@ TEST(any_number_of_starts_may_fail_before_one_works)
 		snprintf(name, sizeof(name), "t%d.proton", i);
 		profile = rec_load(name);
 		CHECK_U64(rec_count(profile, "k"), 1);
-		profile_free(profile);
 	}
 	session_without_fault(first);
 }

@@ -237,7 +237,7 @@ TEST(a_graph_from_before_the_start_is_reported_once_with_upstreams_text)
 		start();
 		replay(exec, 2);
 		replay(fake.graph_instantiate(graph), 1);
-		profile_free(finish());
+		finish();
 		CHECK_EQ(rec_printed("Cannot find graph for graphExecId: "), i); /* each session */
 		CHECK_EQ(rec_printed("; start profiling before the graph is created"), i);
 	}
@@ -267,7 +267,6 @@ TEST(two_sessions_and_a_pause_in_the_middle_of_a_capture)
 
 TEST(a_session_may_end_in_the_middle_of_a_capture_and_the_next_begin_in_it)
 {
-	struct profile *profile;
 	uint32_t graph;
 	int session;
 
@@ -283,7 +282,7 @@ TEST(a_session_may_end_in_the_middle_of_a_capture_and_the_next_begin_in_it)
 	replay(fake.graph_instantiate(graph), 2);
 	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
 	CHECK_EQ(fake.synchronized(), 1); /* no capture counts as open */
-	profile = finish();
+	struct profile *profile = finish();
 	/* HIP has no ids of nodes: a capture that was seen in part is not known. */
 	EXPECT(profile, {"replay/<captured_at>/node", tests_cuda() ? 2 : 0},
 	       {"replay/node", tests_cuda() ? 2 : 4});
@@ -292,7 +291,6 @@ TEST(a_session_may_end_in_the_middle_of_a_capture_and_the_next_begin_in_it)
 /* A program that captures graphs forever and never asks for its data. */
 TEST(ten_thousand_captures_without_a_flush_keep_memory_bounded)
 {
-	struct profile *profile;
 	uint64_t captured;
 	size_t max = 0;
 
@@ -308,14 +306,13 @@ TEST(ten_thousand_captures_without_a_flush_keep_memory_bounded)
 	}
 	/* 20000 are captured. Launches continue during a flush, which may take long. */
 	CHECK_LT(max, 10000);
-	profile = finish();
+	struct profile *profile = finish();
 	captured = rec_count(profile, "replay/<captured_at>/cap/node");
 	/* Without patience a graph may be forgotten before its records arrive. */
 	CHECK_LE(15000, captured);
 	if (captured < 20000)
 		captured += rec_count(profile, "replay/node");
 	CHECK_U64(captured, 20000);
-	profile_free(profile);
 }
 
 static uint32_t calls_so_far(void)
@@ -365,7 +362,6 @@ static void *capture_many(void *data)
 TEST(threads_may_capture_replay_and_destroy_while_others_flush)
 {
 	pthread_t threads[CAPTURERS];
-	struct profile *profile;
 	int session = start();
 
 	for (int i = 0; i < CAPTURERS; i++)
@@ -382,14 +378,13 @@ TEST(threads_may_capture_replay_and_destroy_while_others_flush)
 	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
 	CHECK_U64(rec_counter(session, "kernels"), CAPTURERS * 50 * 3 * 2);
 	CHECK_EQ(captured_nodes_count(), 0);
-	profile = finish();
+	struct profile *profile = finish();
 	for (int i = 0; i < CAPTURERS; i++) {
 		char path[48];
 
 		snprintf(path, sizeof(path), "replay/<captured_at>/t%d/node", i);
 		CHECK_U64(rec_count(profile, path), 50 * 3 * 2);
 	}
-	profile_free(profile);
 }
 
 static _Atomic bool stop_replaying;
@@ -435,13 +430,12 @@ static void flush_while_others_replay(uint64_t rounds, uint64_t records)
 		profile = rec_load("a.proton");
 		CHECK_U64(rec_count(profile, "replay/<captured_at>/own/node"), 3 * i);
 		CHECK(i > 1 || rec_count(profile, "<captured_at>/endless/node") >= 2 * before);
-		profile_free(profile);
 		CHECK_EQ(proton_activate(session, NULL), PROTON_OK);
 	}
 	atomic_store(&stop_replaying, true);
 	for (int i = 0; i < 2; i++)
 		CHECK_EQ(pthread_join(threads[i], NULL), 0);
-	profile_free(finish());
+	finish();
 }
 
 TEST(a_flush_ends_while_other_threads_replay_without_end)

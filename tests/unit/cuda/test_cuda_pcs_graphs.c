@@ -35,7 +35,6 @@ TEST(threads_are_held_from_before_attaching_until_sampling_is_enabled)
 
 TEST(samples_of_graphs_that_are_older_than_the_session_are_known)
 {
-	struct profile *profile;
 	uint32_t exec;
 
 	begin_with_context();
@@ -50,9 +49,7 @@ TEST(samples_of_graphs_that_are_older_than_the_session_are_known)
 						       .samples = 5,
 						       .is_of_graph = true});
 		replay(exec);
-		profile = finish();
-		CHECK_EQ(value_at(profile, "node", "num_samples"), 5);
-		profile_free(profile);
+		CHECK_EQ(value_at(finish(), "node", "num_samples"), 5);
 		replay(exec);
 	}
 	CHECK_EQ(fake.graph_result(), 0);
@@ -60,16 +57,12 @@ TEST(samples_of_graphs_that_are_older_than_the_session_are_known)
 
 TEST(samples_that_are_decoded_at_the_end_are_in_the_profile)
 {
-	struct profile *profile;
-
 	begin_with_context();
 	start_sampling("pcsampling");
 	launch_function("k", NULL, 1000);
 	for (uint32_t i = 0; i < 20000; i++) /* more than one read takes */
 		take(7, "k", i * 16, "wait", 1);
-	profile = finish();
-	CHECK_EQ(value_at(profile, "k", "num_samples"), 20000);
-	profile_free(profile);
+	CHECK_EQ(value_at(finish(), "k", "num_samples"), 20000);
 }
 
 /* A replay on another thread that lasts until it may end. */

@@ -7,7 +7,6 @@
 
 TEST(a_second_session_gets_samples_of_a_module_loaded_between_the_two)
 {
-	struct profile *profile;
 	void *module;
 	int session;
 
@@ -24,11 +23,10 @@ TEST(a_second_session_gets_samples_of_a_module_loaded_between_the_two)
 	launch_function("late", fake.module_function(module, "late"), 1000);
 	take(fake.module_crc(module), "late", 0, "wait", 5);
 	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
-	profile = finish();
+	struct profile *profile = finish();
 	CHECK_EQ(value_at(profile, "late", "num_samples"), 5);
 	/* Its cubin came at a launch. */
 	CHECK_U64(profile->samples->code_object_count, 1);
-	profile_free(profile);
 }
 
 /* Sampling is not enabled in it: sessions of records are as without PC sampling. */
@@ -95,7 +93,6 @@ TEST(sessions_of_all_modes_alternate_while_threads_launch)
 		profile = finish();
 		CHECK_U64(rec_count(profile, "mm"), 2 * LAUNCHES);
 		CHECK_U64(rec_count(profile, "last"), 1);
-		profile_free(profile);
 		launch_many(module); /* without a session */
 		fake.module_unload(module);
 	}
@@ -256,7 +253,6 @@ TEST(modules_are_asked_for_only_while_a_sampled_function_has_no_cubin)
 {
 	int (*get_current)(void **context);
 	void *modules[2], *functions[2];
-	struct profile *profile;
 	int session;
 
 	load_fake();
@@ -280,16 +276,13 @@ TEST(modules_are_asked_for_only_while_a_sampled_function_has_no_cubin)
 		proton_activate(session, NULL);
 		CHECK_EQ(callbacks_of_launch(functions[i]), 2);
 	}
-	profile = finish();
-	CHECK_U64(profile->samples->code_object_count, 2);
-	profile_free(profile);
+	CHECK_U64(finish()->samples->code_object_count, 2);
 }
 
 /* The event costs as much as a launch: it must end though CUPTI never gives a cubin. */
 TEST(asking_for_modules_ends_if_a_cubin_never_comes)
 {
 	int (*get_current)(void **context);
-	struct profile *profile;
 	void *function;
 	uint32_t events = 0;
 	int session;
@@ -312,9 +305,7 @@ TEST(asking_for_modules_ends_if_a_cubin_never_comes)
 	CHECK(events >= 8192);
 	CHECK(events < 100000);
 	CHECK_EQ(callbacks_of_launch(function), 2);
-	profile = finish();
-	CHECK_EQ(atoi(rec_info(profile, "pc_sampling_asked")), events);
-	profile_free(profile);
+	CHECK_EQ(atoi(rec_info(finish(), "pc_sampling_asked")), events);
 }
 
 static void add_cubin(const char *directory, const char *bytes)
@@ -334,7 +325,6 @@ static void add_cubin(const char *directory, const char *bytes)
 TEST(cubin_of_a_module_without_launches_is_found_in_the_cache_of_triton)
 {
 	char cache[256];
-	struct profile *profile;
 	uint64_t crc;
 	int session;
 
@@ -356,7 +346,7 @@ TEST(cubin_of_a_module_without_launches_is_found_in_the_cache_of_triton)
 	take(crc, "old", 0, "wait", 5);
 	take(crc + 1, "old", 0, "wait", 5);
 	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
-	profile = finish();
+	struct profile *profile = finish();
 	CHECK_U64(profile->samples->code_object_count, 2);
 	for (int i = 0; i < 2; i++) {
 		const struct profile_code_object *object = &profile->samples->code_objects[i];
@@ -364,7 +354,6 @@ TEST(cubin_of_a_module_without_launches_is_found_in_the_cache_of_triton)
 		CHECK_U64(object->length, object->crc == crc ? 9 : 0);
 		CHECK_EQ(object->bytes != NULL, object->crc == crc);
 	}
-	profile_free(profile);
 }
 
 /* While samples come. */

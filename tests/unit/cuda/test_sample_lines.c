@@ -53,7 +53,6 @@ static void append_lines(const struct profile *profile, uint32_t node, struct ou
 /* The lines below kernel "one", after samples at two offsets of it. */
 static const char *sampled_lines(const char *cubin, size_t length, const uint32_t offsets[2])
 {
-	struct profile *profile;
 	static struct out out;
 	int session;
 	void *module;
@@ -80,7 +79,7 @@ static const char *sampled_lines(const char *cubin, size_t length, const uint32_
 						       .reason = "wait",
 						       .samples = 5 + i});
 	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
-	profile = finish();
+	struct profile *profile = finish();
 	out_init(&out, -1);
 	CHECK_NE(rec_node(profile, "one"), REC_NOWHERE);
 	append_lines(profile, rec_node(profile, "one"), &out);
@@ -88,7 +87,6 @@ static const char *sampled_lines(const char *cubin, size_t length, const uint32_
 		if (strcmp(profile_text(profile, profile->info[i].key), "pc_sampling_lines") == 0)
 			out_printf(&out, "; %s", profile_text(profile, profile->info[i].value));
 	out_byte(&out, '\0');
-	profile_free(profile);
 	return out.bytes;
 }
 

@@ -218,13 +218,12 @@ TEST(a_kernel_of_the_other_vendor)
 
 TEST(the_device_is_described)
 {
-	struct profile *profile;
 	const struct row_device *device;
 
 	begin();
 	CHECK_EQ(hip_fake.set_device(1), 0);
 	CHECK(launch());
-	profile = rec_finish();
+	struct profile *profile = rec_finish();
 	CHECK_EQ(cycles(profile), 1000);
 	CHECK_U64(profile->device_count, 1);
 	device = &profile->devices[0];
@@ -236,7 +235,6 @@ TEST(the_device_is_described)
 	CHECK_U64(device->memory_clock_khz, 1600000);
 	CHECK_U64(device->bus_width_bits, 4096);
 	CHECK_U64(device->processors, 110);
-	profile_free(profile);
 }
 
 /* For backends that only record: the driver of instrumented kernels stays free. */
@@ -274,17 +272,14 @@ TEST(devices_are_described_by_their_number_without_instrumentation)
 /* There is no calibration kernel: a user must set the overhead. */
 TEST(overhead_set_by_the_user)
 {
-	struct profile *profile;
-
 	mode = "default:optimizations=time_shift";
 	for (int is_reported = 0; is_reported < 2; is_reported++) {
 		if (is_reported)
 			setenv("PROTON_INSTRUMENT_COST", "40,100", 1);
 		begin();
 		CHECK(launch());
-		profile = rec_finish();
+		struct profile *profile = rec_finish();
 		CHECK_EQ(cycles(profile), is_reported ? 960 : 1000);
-		profile_free(profile);
 	}
 	unsetenv("PROTON_INSTRUMENT_COST");
 	mode = NULL;
@@ -293,7 +288,6 @@ TEST(overhead_set_by_the_user)
 /* hipEventQuery() invalidates the capture of a stream on which the event was recorded before. */
 TEST(capture_stays_valid)
 {
-	struct profile *profile;
 	int session = begin();
 	uint64_t address;
 
@@ -305,9 +299,7 @@ TEST(capture_stays_valid)
 	CHECK_U64(hip_fake.invalidated_captures(), 0);
 	hip_fake.set_capture(0, 0);
 	write_records(address);
-	profile = rec_finish();
-	CHECK_EQ(cycles(profile), 2000);
-	profile_free(profile);
+	CHECK_EQ(cycles(rec_finish()), 2000);
 }
 
 static char *timeline(const struct profile *profile)
@@ -342,7 +334,6 @@ TEST(the_rate_of_the_timer)
 		CHECK_HAS(text, "\"dur\":0.500,");
 		CHECK_HAS(text, "\"Frequency (MHz)\":2000,");
 		free(text);
-		profile_free(profile);
 	}
 }
 
@@ -389,7 +380,6 @@ TEST(current_device_is_preserved)
  */
 static void survive(const char *name, uint32_t call)
 {
-	struct profile *profile;
 	bool is_sampled;
 	uint64_t lost;
 	int session = begin();
@@ -403,11 +393,10 @@ static void survive(const char *name, uint32_t call)
 	CHECK(launch());
 	flush(session);
 	lost = rec_counter(session, "lost: undecodable intra-kernel record");
-	profile = rec_finish();
+	struct profile *profile = rec_finish();
 	CHECK_LE(1000, cycles(profile));
 	CHECK(lost != UINT64_MAX);
 	CHECK(cycles(profile) == 2000 || !is_sampled || lost > 0);
-	profile_free(profile);
 }
 
 TEST(any_call_may_fail)

@@ -174,14 +174,13 @@ static struct profile *load(const char *path)
 
 TEST(a_rank_is_recorded_with_its_identity_as_a_profile_file)
 {
-	struct profile *profile;
 	struct proton_error err;
 	int session;
 
 	ENVIRONMENT("RANK=5", "WORLD_SIZE=6", "LOCAL_RANK=1", "SLURM_JOB_ID=77");
 	session = start(rec_path("out"), PROTON_SESSION_RANKS | PROTON_SESSION_QUIET);
 	CHECK_OK(proton_finalize(session, NULL, &err), err);
-	profile = load(rec_path("out.ranks/000-999/rank000005.proton"));
+	struct profile *profile = load(rec_path("out.ranks/000-999/rank000005.proton"));
 	CHECK_STR(info_of(profile, "rank"), "5");
 	CHECK_STR(info_of(profile, "world_size"), "6");
 	CHECK_STR(info_of(profile, "local_rank"), "1");
@@ -191,7 +190,6 @@ TEST(a_rank_is_recorded_with_its_identity_as_a_profile_file)
 
 TEST(an_explicit_name_is_kept_and_the_identity_recorded)
 {
-	struct profile *profile;
 	struct proton_error err;
 	int session;
 
@@ -199,7 +197,7 @@ TEST(an_explicit_name_is_kept_and_the_identity_recorded)
 	session = start(rec_path("mine"), PROTON_SESSION_QUIET);
 	CHECK_OK(proton_finalize(session, NULL, &err), err);
 	CHECK_NE(access(rec_path("mine.ranks"), F_OK), 0);
-	profile = load(rec_path("mine.hatchet"));
+	struct profile *profile = load(rec_path("mine.hatchet"));
 	CHECK_STR(info_of(profile, "rank"), "5");
 	CHECK_STR(info_of(profile, "world_size"), "6");
 	profile_free(profile);

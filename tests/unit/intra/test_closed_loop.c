@@ -480,39 +480,33 @@ static void begin_loop(void)
 
 TEST(the_price_of_launches_is_in_the_profile)
 {
-	struct profile *profile;
 	uint64_t executions;
 
 	start("default:auto=loops");
 	begin_loop();
 	launch_in_loop(16, 2);
-	profile = finish();
+	struct profile *profile = finish();
 	CHECK_HAS(price_in(profile), "measured 2.0 % (");
 	CHECK_NEAR(value_of(profile, "mm", "scopes_ratio")->as.float64, 1.02, 1e-3);
 	/* Launches with scopes stand for the plain ones: 3 + 16, but for a rotation. */
 	executions = value_of(profile, "mm/a@k.py:1", "executions")->as.int64;
 	CHECK(executions >= 17 && executions <= 21);
-	profile_free(profile);
 }
 
 TEST(a_costly_scope_is_dropped_in_launches)
 {
-	struct profile *profile;
-
 	start("default:auto=loops");
 	begin_loop();
 	launch_in_loop(16, 30);
 	for (uint32_t i = 0; i < 10; i++)
 		CHECK_EQ(proton_instrument_choice(FIRST_FUNCTION, i % 2), LOOP_PLAIN);
-	profile = finish();
+	struct profile *profile = finish();
 	CHECK_HAS(price_in(profile), "measured: no scope is within the budget; omitted, because");
 	CHECK_HAS(price_in(profile), ": a@k.py:1");
-	profile_free(profile);
 }
 
 TEST(captured_launches_are_not_measured_and_choose_nothing)
 {
-	struct profile *profile;
 	uint32_t chosen;
 
 	start("default:auto=loops");
@@ -525,31 +519,22 @@ TEST(captured_launches_are_not_measured_and_choose_nothing)
 	set_capture(STREAM, 0);
 	CHECK_EQ(proton_instrument_choice(FIRST_FUNCTION, false), chosen);
 	launch_in_loop(16, 2);
-	profile = finish();
-	CHECK_HAS(price_in(profile), "measured 2.0 % (");
-	profile_free(profile);
+	CHECK_HAS(price_in(finish()), "measured 2.0 % (");
 }
 
 TEST(without_a_loop_the_profile_says_that_nothing_was_measured)
 {
-	struct profile *profile;
-
 	start("default:auto=loops");
 	launch(FIRST_FUNCTION, 1000000);
-	profile = finish();
+	struct profile *profile = finish();
 	CHECK_STR(price_in(profile), "not measured: its scopes were chosen by a prediction");
 	CHECK(!rec_value(profile, "mm", "scopes_ratio"));
-	profile_free(profile);
 }
 
 TEST(without_a_budget_nothing_is_asked_for)
 {
-	struct profile *profile;
-
 	start("default:auto=loops:budget=off");
 	CHECK(!launch(FIRST_FUNCTION, 1000000));
 	CHECK(!launch(FIRST_FUNCTION, 1000000));
-	profile = finish();
-	CHECK(!rec_value(profile, "mm", "scopes_price"));
-	profile_free(profile);
+	CHECK(!rec_value(finish(), "mm", "scopes_price"));
 }

@@ -145,7 +145,6 @@ TEST(scopes_with_overwritten_starts_keep_their_parents)
 	CHECK_EQ(rec_printed("proton: mm: executions recorded only in part, so their cycles are a "
 			     "lower bound: 2 of partition, 2 of loop"),
 		 1);
-	profile_free(profile);
 }
 
 TEST(a_warning_is_printed_once_however_often_a_program_flushes)
@@ -218,5 +217,4 @@ TEST(slices_with_overwritten_starts_are_drawn_from_the_oldest_record)
 	CHECK(partitions[true] && partitions[false] && loops[true]);
 	CHECK(loads[false] && !loads[true]);
 	out_fini(&out);
-	profile_free(profile);
 }

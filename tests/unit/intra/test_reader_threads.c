@@ -210,23 +210,19 @@ static uint64_t launch(void)
 
 TEST(no_thread_before_the_first_launch)
 {
-	struct profile *profile;
-
 	start("tree");
 	add_kernel(&layout, FUNCTION, "mm", 2, 128, 16);
 	CHECK_EQ(worker_count(), 0);
 	CHECK(launch());
-	profile = finish();
+	struct profile *profile = finish();
 	CHECK_EQ(worker_count(), 0);
 	CHECK_EQ(value_of(profile, "mm/load", "cycles"), CTAS * 2 * 2 * 100);
-	profile_free(profile);
 }
 
 /* One thread waits for the device; if other launches have ended, more are started. */
 TEST(several_threads_when_launches_wait)
 {
 	const int launches = 100;
-	struct profile *profile;
 	int session = start("tree");
 
 	add_kernel(&layout, FUNCTION, "mm", 2, 128, 16);
@@ -238,16 +234,14 @@ TEST(several_threads_when_launches_wait)
 	flush(session);
 	CHECK_LE(2, worker_count());
 	CHECK_LE(worker_count(), READER_THREADS_MAX);
-	profile = finish();
+	struct profile *profile = finish();
 	CHECK_EQ(worker_count(), 0);
 	CHECK_EQ(value_of(profile, "mm/load", "cycles"), launches * CTAS * 2 * 2 * 100);
 	CHECK_EQ(value_of(profile, "mm/load", "executions"), launches * CTAS * 2 * 2);
-	profile_free(profile);
 }
 
 TEST(one_thread_on_a_small_machine)
 {
-	struct profile *profile;
 	int session;
 
 	core_count = 7;
@@ -259,16 +253,14 @@ TEST(one_thread_on_a_small_machine)
 	fake.hold_events(false);
 	flush(session);
 	CHECK_EQ(worker_count(), 1);
-	profile = finish();
+	struct profile *profile = finish();
 	core_count = 4 * READER_THREADS_MAX;
 	CHECK_EQ(value_of(profile, "mm/load", "cycles"), 20 * CTAS * 2 * 2 * 100);
-	profile_free(profile);
 }
 
 /* The thread that flushes reads them. */
 TEST(launches_are_read_without_any_thread)
 {
-	struct profile *profile;
 	int session = start("tree");
 
 	rec_begin_saying();
@@ -281,16 +273,14 @@ TEST(launches_are_read_without_any_thread)
 	CHECK_EQ(rec_printed("cannot start a reader thread"), 1);
 	for (int i = 0; i < 20; i++)
 		CHECK(launch());
-	profile = finish();
+	struct profile *profile = finish();
 	has_no_threads = false;
 	CHECK_EQ(value_of(profile, "mm/load", "executions"), 40 * CTAS * 2 * 2);
-	profile_free(profile);
 }
 
 /* The first thread reads all of them without a warning. */
 TEST(launches_are_read_when_a_second_thread_cannot_start)
 {
-	struct profile *profile;
 	int session = start("tree");
 
 	rec_begin_saying();
@@ -314,17 +304,15 @@ TEST(launches_are_read_when_a_second_thread_cannot_start)
 	fake.hold_events(false);
 	flush(session);
 	CHECK_LE(2, worker_count());
-	profile = finish();
+	struct profile *profile = finish();
 	CHECK_EQ(worker_count(), 0);
 	CHECK_EQ(value_of(profile, "mm/load", "executions"), 400 * CTAS * 2 * 2);
 	CHECK_EQ(value_of(profile, "mm/load", "cycles"), 400 * CTAS * 2 * 2 * 100);
-	profile_free(profile);
 }
 
 /* A flush waits for all earlier launches, even if a later one is read first. */
 TEST(a_flush_waits_for_every_thread)
 {
-	struct profile *profile;
 	int session = start("tree");
 
 	add_kernel(&layout, FUNCTION, "mm", 2, 128, 16);
@@ -333,9 +321,7 @@ TEST(a_flush_waits_for_every_thread)
 		CHECK(launch());
 		flush(session);
 	}
-	profile = finish();
-	CHECK_EQ(value_of(profile, "mm/load", "executions"), 400 * CTAS * 2 * 2);
-	profile_free(profile);
+	CHECK_EQ(value_of(finish(), "mm/load", "executions"), 400 * CTAS * 2 * 2);
 }
 
 /* Slices that the session of `launches` would keep; the 4th launch as if it were read 4th. */
@@ -343,7 +329,6 @@ TEST(traces_do_not_depend_on_which_thread_is_faster)
 {
 	static const uint32_t counts[] = {100000, 600000, 300000, 95000};
 	uint64_t seen[4] = {0};
-	struct profile *profile;
 
 	start("trace");
 	add_kernel(&layout, FUNCTION, "mm", 1, 8 << 20, 16);
@@ -356,7 +341,7 @@ TEST(traces_do_not_depend_on_which_thread_is_faster)
 		proton_instrument_launched(FUNCTION, STREAM);
 	}
 	fake.hold_events(false);
-	profile = finish();
+	struct profile *profile = finish();
 	CHECK(profile->trace);
 	for (uint64_t i = 1; i < profile->trace->event_count; i++) {
 		const struct row_event *event = trace_event(profile->trace, i);
@@ -369,7 +354,6 @@ TEST(traces_do_not_depend_on_which_thread_is_faster)
 	CHECK_U64(seen[1], counts[1]);
 	CHECK_U64(seen[2], 0); /* at most 800,000 slices of a kernel */
 	CHECK_U64(seen[3], counts[3]);
-	profile_free(profile);
 }
 
 /* ------------------------------------------------------------------ reused buffers */
@@ -377,7 +361,6 @@ TEST(traces_do_not_depend_on_which_thread_is_faster)
 /* Records and headers of the previous launch are not used. */
 TEST(unit_that_does_not_finish_in_a_reused_buffer)
 {
-	struct profile *profile;
 	uint64_t first;
 	int session = start("tree");
 
@@ -387,15 +370,12 @@ TEST(unit_that_does_not_finish_in_a_reused_buffer)
 	CHECK_U64(launch_of(&layout, FUNCTION, 1000, 1), first);
 	flush(session);
 	CHECK_U64(launch_of(&layout, FUNCTION, 10000, 0), first);
-	profile = finish();
-	CHECK_EQ(value_of(profile, "mm/load", "cycles"), CTAS * 2 * 2 * 100 + CTAS * 1 * 2 * 1000);
-	profile_free(profile);
+	CHECK_EQ(value_of(finish(), "mm/load", "cycles"), CTAS * 2 * 2 * 100 + CTAS * 1 * 2 * 1000);
 }
 
 /* Only headers are cleared, by copies of rows; the driver's memset kernel never runs. */
 TEST(buffers_are_not_filled_between_launches)
 {
-	struct profile *profile;
 	uint32_t fills;
 	int session = start("tree");
 
@@ -411,15 +391,13 @@ TEST(buffers_are_not_filled_between_launches)
 	fills = fake.calls("cuMemsetD8Async");
 	CHECK_EQ(fills, 0);
 	CHECK_EQ(fake.calls("cuMemcpy2DAsync_v2"), 10);
-	profile = finish();
-	profile_free(profile);
+	finish();
 }
 
 /* One layout has records where the other has headers. */
 TEST(a_buffer_changes_between_layouts)
 {
 	static struct instrument_layout other;
-	struct profile *profile;
 	uint64_t first;
 	int session = start("tree");
 
@@ -433,18 +411,16 @@ TEST(a_buffer_changes_between_layouts)
 		flush(session);
 		CHECK_U64(launch_of(&layout, FUNCTION, 10000, 1), first);
 	}
-	profile = finish();
+	struct profile *profile = finish();
 	CHECK_EQ(value_of(profile, "mm/load", "cycles"),
 		 CTAS * 2 * 2 * 1 + 3 * CTAS * 1 * 2 * 10000);
 	CHECK_EQ(value_of(profile, "other/load", "cycles"), 3 * CTAS * 5 * 2 * 100);
-	profile_free(profile);
 }
 
 /* Records of one layout that look like a header of the other: a clock equal to the magic number. */
 TEST(records_that_look_like_a_header)
 {
 	static struct instrument_layout other;
-	struct profile *profile;
 	uint64_t first;
 	uint8_t *cta;
 	int session = start("tree");
@@ -465,10 +441,9 @@ TEST(records_that_look_like_a_header)
 	proton_instrument_launched(OTHER_FUNCTION, STREAM);
 	flush(session);
 	CHECK_U64(launch_of(&layout, FUNCTION, 10000, 1), first);
-	profile = finish();
+	struct profile *profile = finish();
 	CHECK_EQ(value_of(profile, "other/load", "executions"), CTAS * 8);
 	CHECK_EQ(value_of(profile, "mm/load", "executions"), CTAS * (2 + 1) * 2);
-	profile_free(profile);
 }
 
 /*
@@ -489,7 +464,6 @@ static void write_wrapped(uint64_t address, bool is_in_slack, uint64_t last_cloc
 /* A record that an earlier launch left in the slack area seems newer than the ring buffer's. */
 TEST(slack_area_of_an_earlier_launch)
 {
-	struct profile *profile;
 	uint64_t first;
 	int session = start("tree");
 
@@ -501,15 +475,13 @@ TEST(slack_area_of_an_earlier_launch)
 	CHECK_U64(proton_instrument_buffer(layout.cta_bytes, 128, STREAM), first);
 	write_wrapped(first, false, 20000, 1);
 	proton_instrument_launched(FUNCTION, STREAM);
-	profile = finish();
+	struct profile *profile = finish();
 	CHECK_EQ(value_of(profile, "mm/dot", "executions"), 2); /* of the first launch */
 	CHECK_EQ(value_of(profile, "mm/load", "executions"), 14 + 16);
-	profile_free(profile);
 }
 
 TEST(graphs_are_cleared_too)
 {
-	struct profile *profile;
 	uint64_t address;
 	int session = start("tree");
 
@@ -524,9 +496,8 @@ TEST(graphs_are_cleared_too)
 	write_records(&layout, address, CTAS, 2, 1000, 1);
 	rec_finalize(PROTON_ALL_SESSIONS, "proton");
 	device_bytes_of_graphs = fake.device_bytes();
-	profile = rec_load("a.proton");
-	CHECK_EQ(value_of(profile, "mm/load", "cycles"), CTAS * 2 * 2 * 100 + CTAS * 1 * 2 * 1000);
-	profile_free(profile);
+	CHECK_EQ(value_of(rec_load("a.proton"), "mm/load", "cycles"),
+		 CTAS * 2 * 2 * 100 + CTAS * 1 * 2 * 1000);
 }
 
 /* ------------------------------------------------------------------ faults */
@@ -555,7 +526,6 @@ static uint64_t missing(int session)
 
 static int64_t executions_after(int launches, uint64_t *missing_out)
 {
-	struct profile *profile;
 	int64_t executions;
 	int session = start("tree");
 
@@ -566,9 +536,8 @@ static int64_t executions_after(int launches, uint64_t *missing_out)
 	fake.hold_events(false);
 	flush(session);
 	*missing_out = missing(session);
-	profile = rec_finish();
+	struct profile *profile = rec_finish();
 	executions = value_of(profile, "mm/load", "executions");
-	profile_free(profile);
 	return executions;
 }
 
@@ -629,7 +598,6 @@ TEST(every_call_of_the_driver_may_fail)
 /* Memsets are slower than copies of rows, but correct. */
 TEST(buffers_are_cleared_by_memset_without_row_copies)
 {
-	struct profile *profile;
 	int session = start("tree");
 
 	add_kernel(&layout, FUNCTION, "mm", 2, 128, 16);
@@ -637,18 +605,15 @@ TEST(buffers_are_cleared_by_memset_without_row_copies)
 	CHECK(launch());
 	flush(session);
 	launch_of(&layout, FUNCTION, 1000, 1);
-	profile = finish();
+	struct profile *profile = finish();
 	fake.fail("cuMemcpy2DAsync_v2", 0, 0, 0);
 	CHECK_EQ(value_of(profile, "mm/load", "cycles"), CTAS * 2 * 2 * 100 + CTAS * 1 * 2 * 1000);
-	profile_free(profile);
 }
 
 /* ------------------------------------------------------------------ fork and the end */
 
 static void run_in_child(void)
 {
-	struct profile *profile;
-
 	/* Sanitizers' own locks that another thread held at fork() are held in the child. */
 	if (TAP_IS_SANITIZED)
 		_exit(0);
@@ -657,15 +622,12 @@ static void run_in_child(void)
 	start("tree");
 	add_kernel(&layout, FUNCTION, "mm", 2, 128, 16);
 	CHECK(launch());
-	profile = rec_finish();
-	CHECK_EQ(value_of(profile, "mm/load", "executions"), CTAS * 2 * 2);
-	profile_free(profile);
+	CHECK_EQ(value_of(rec_finish(), "mm/load", "executions"), CTAS * 2 * 2);
 	leave_child();
 }
 
 TEST(a_fork_while_threads_read)
 {
-	struct profile *profile;
 	int session = start("tree");
 	int status;
 	pid_t pid;
@@ -686,9 +648,7 @@ TEST(a_fork_while_threads_read)
 	CHECK_LT(0, pid);
 	CHECK_EQ(waitpid(pid, &status, 0), pid);
 	CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
-	profile = finish();
-	CHECK_EQ(value_of(profile, "mm/load", "executions"), 80 * CTAS * 2 * 2);
-	profile_free(profile);
+	CHECK_EQ(value_of(finish(), "mm/load", "executions"), 80 * CTAS * 2 * 2);
 }
 
 static atomic_bool may_end;
@@ -704,7 +664,6 @@ static void *launch_on(void *unused)
 
 TEST(session_ends_while_launches_continue)
 {
-	struct profile *profile;
 	pthread_t threads[2];
 
 	for (int round = 0; round < 3; round++) {
@@ -721,10 +680,9 @@ TEST(session_ends_while_launches_continue)
 		atomic_store(&may_end, true);
 		for (int i = 0; i < 2; i++)
 			pthread_join(threads[i], NULL);
-		profile = rec_load("a.proton");
+		struct profile *profile = rec_load("a.proton");
 		CHECK_LE(CTAS * 2 * 2, value_of(profile, "mm/load", "executions"));
 		CHECK_EQ(value_of(profile, "mm/load", "executions") % (CTAS * 2 * 2), 0);
-		profile_free(profile);
 	}
 	/* Buffers that the device may have been using at the end are leaked. */
 	if (TAP_IS_SANITIZED && tap_is_forking)
@@ -736,7 +694,6 @@ TEST(session_ends_while_launches_continue)
 /* The session that ends first has another backend: ending it waits for all backends. */
 TEST(the_end_of_a_session_waits_for_every_backend)
 {
-	struct profile *profile;
 	int session = start("tree");
 	int other = rec_start("host");
 
@@ -745,10 +702,8 @@ TEST(the_end_of_a_session_waits_for_every_backend)
 	for (int i = 0; i < 50; i++)
 		CHECK(launch());
 	rec_finalize(other, "proton");
-	profile = rec_load("host.proton");
+	struct profile *profile = rec_load("host.proton");
 	CHECK_EQ(value_of(profile, "mm/load", "executions"), 50 * CTAS * 2 * 2);
-	profile_free(profile);
 	profile = finish();
 	CHECK(!rec_value(profile, "mm/load", "executions"));
-	profile_free(profile);
 }

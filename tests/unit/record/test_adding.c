@@ -65,14 +65,13 @@ static void check_kernel(const struct profile *profile, const char *path, uint64
 TEST(sums_of_one_context_are_exact)
 {
 	const uint64_t count = (uint64_t)THREADS * LOOPS;
-	struct profile *profile;
 	int session = rec_start("a");
 
 	run_threads(add_to_one_context, NULL, THREADS);
 	CHECK_U64(rec_counter(session, "kernels"), count);
 	CHECK_U64(rec_counter(session, "metric values"), 4 * count);
 	rec_finalize(session, "proton");
-	profile = rec_load("a.proton");
+	struct profile *profile = rec_load("a.proton");
 	check_kernel(profile, "scope/k", count);
 	CHECK_U64((uint64_t)rec_value(profile, "scope", "n")->as.int64, 3 * count);
 	CHECK_NEAR(rec_value(profile, "scope", "x")->as.float64, 0.5 * (double)count, 0);
@@ -86,7 +85,6 @@ TEST(sums_of_one_context_are_exact)
 		for (size_t k = 0; k < i; k++)
 			CHECK(strcmp(profile_text(profile, profile->counters[k].name), name) != 0);
 	}
-	profile_free(profile);
 }
 
 #define CONFIGS 4u
@@ -113,12 +111,11 @@ TEST(launch_configurations_of_several_threads_are_counted_exactly)
 {
 	const uint64_t count = (uint64_t)THREADS * LOOPS;
 	uint32_t device = devices_add(&(struct device){.type = "CUDA", .arch = "90"});
-	struct profile *profile;
 	uint32_t found = 0;
 
 	rec_start("a");
 	run_threads(add_configs, &device, THREADS);
-	profile = rec_finish();
+	struct profile *profile = rec_finish();
 	check_kernel(profile, "k", count);
 	for (uint32_t at = profile->kernels[profile->nodes[rec_node(profile, "k")].first_kernel]
 				   .first_config;
@@ -129,28 +126,24 @@ TEST(launch_configurations_of_several_threads_are_counted_exactly)
 		found++;
 	}
 	CHECK_U64(found, CONFIGS);
-	profile_free(profile);
 }
 
 TEST(a_later_thread_may_add_to_the_same_row)
 {
-	struct profile *profile;
 	int session = rec_start("a");
 
 	add_to_one_context(NULL);
 	run_threads(add_to_one_context, NULL, 1);
 	run_threads(add_to_one_context, NULL, 1);
 	rec_finalize(session, "proton");
-	profile = rec_load("a.proton");
+	struct profile *profile = rec_load("a.proton");
 	check_kernel(profile, "scope/k", 3 * (uint64_t)LOOPS);
-	profile_free(profile);
 }
 
 TEST(integers_of_several_threads_stay_at_the_end_of_their_range)
 {
 	struct proton_metric large = {
 		.name = "n", .type = PROTON_METRIC_INT64, .value.int64 = INT64_MAX - 30};
-	struct profile *profile;
 	int session = rec_start("a");
 	uint64_t token = proton_scope_enter("scope");
 
@@ -159,9 +152,7 @@ TEST(integers_of_several_threads_stay_at_the_end_of_their_range)
 	run_threads(add_to_one_context, (void *)(intptr_t)100, THREADS);
 	CHECK_U64(rec_counter(session, "lost: integer metric beyond 64 bits"), THREADS * 100 - 10);
 	rec_finalize(session, "proton");
-	profile = rec_load("a.proton");
-	CHECK_EQ(rec_value(profile, "scope", "n")->as.int64, INT64_MAX);
-	profile_free(profile);
+	CHECK_EQ(rec_value(rec_load("a.proton"), "scope", "n")->as.int64, INT64_MAX);
 }
 
 static void *add_until_stopped(void *data)
@@ -201,7 +192,6 @@ TEST(reading_and_clearing_phases_while_adding_loses_nothing_of_the_others)
 			 err);
 		CHECK_OK(profile_load_bytes("data", bytes, length, &profile, &err), err);
 		cleared += rec_count(profile, "k");
-		profile_free(profile);
 		proton_free(bytes);
 		CHECK_OK(proton_phase_clear(session, phase - 3, false, &err), err);
 	}
@@ -218,13 +208,11 @@ TEST(reading_and_clearing_phases_while_adding_loses_nothing_of_the_others)
 		/* A kernel may have come between reading its phase and clearing it. */
 		CHECK_LE(rec_count(profile, "k") + cleared, found);
 		CHECK_LE(found, rec_count(profile, "k") + cleared + 16 * (uint64_t)rounds);
-		profile_free(profile);
 	}
 }
 
 TEST(values_added_by_threads_survive_a_kill)
 {
-	struct profile *profile;
 	uint64_t counted = 0;
 	int status;
 	pid_t child;
@@ -243,7 +231,7 @@ TEST(values_added_by_threads_survive_a_kill)
 	}
 	CHECK_EQ(waitpid(child, &status, 0), child);
 	CHECK(WIFSIGNALED(status));
-	profile = rec_load("a.proton");
+	struct profile *profile = rec_load("a.proton");
 	CHECK(!profile->is_damaged);
 	for (size_t i = 0; i < profile->counter_count; i++)
 		if (strcmp(profile_text(profile, profile->counters[i].name), "kernels") == 0)
@@ -251,5 +239,4 @@ TEST(values_added_by_threads_survive_a_kill)
 	CHECK_LE(20000, rec_count(profile, "k"));
 	/* At most the unfinished update of each thread. */
 	CHECK_LE(rec_count(profile, "k") - counted, THREADS);
-	profile_free(profile);
 }

@@ -267,7 +267,6 @@ TEST(words_of_any_value_give_numbers)
 TEST(kernels_of_a_window_that_was_not_closed_count_like_the_others)
 {
 	struct simulation run = {.growth = 1};
-	struct profile *profile;
 	struct column time;
 	uint64_t now_ns;
 
@@ -278,7 +277,7 @@ TEST(kernels_of_a_window_that_was_not_closed_count_like_the_others)
 	move_windows(&run, run.begin_ns + WINDOW);
 	run.open_ns = now_ns;
 	launch(&run, 1, &now_ns); /* the process is killed */
-	profile = settled(&run);
+	struct profile *profile = settled(&run);
 	time = column_of(profile, "time (ns)");
 	/* The active time ends with the first window. */
 	CHECK_NEAR(time.value[rec_node(profile, "loop/every")], run.true_ns[0], 1);

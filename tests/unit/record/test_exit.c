@@ -57,12 +57,9 @@ static void watch_signals(void)
 static void check_complete(const char *name)
 {
 	char file[64];
-	struct profile *profile;
 
 	snprintf(file, sizeof(file), "%s.hatchet", name);
-	profile = rec_load(file);
-	CHECK(profile->node_count > SCOPES);
-	profile_free(profile);
+	CHECK(rec_load(file)->node_count > SCOPES);
 	snprintf(file, sizeof(file), "%s.proton", name);
 	CHECK(!rec_exists(file));
 }
@@ -285,13 +282,9 @@ static void start_again_while_a_thread_writes(void)
 
 TEST(a_session_can_start_under_a_name_that_is_still_being_written)
 {
-	struct profile *profile;
-
 	begin();
 	CHECK_EQ(run_child(start_again_while_a_thread_writes), 0);
-	profile = rec_load("a.hatchet");
-	CHECK(rec_node(profile, "second") != REC_NOWHERE);
-	profile_free(profile);
+	CHECK(rec_node(rec_load("a.hatchet"), "second") != REC_NOWHERE);
 }
 
 static void fork_while_a_signal_is_handled(void)

@@ -41,7 +41,6 @@ static long resident_kb(void)
 
 TEST(children_beyond_the_limit_go_into_other)
 {
-	struct profile *profile;
 	int session;
 
 	set_limit("PROTON_MAX_CHILDREN", "10");
@@ -51,18 +50,16 @@ TEST(children_beyond_the_limit_go_into_other)
 	request("r", 3, true); /* known already */
 	CHECK_U64(rec_counter(session, folded), 15);
 	rec_finalize(session, "proton");
-	profile = rec_load("a.proton");
+	struct profile *profile = rec_load("a.proton");
 	CHECK_U64(rec_count(profile, "r 3/k"), 2);
 	CHECK_U64(rec_count(profile, "r 9/k"), 1);
 	CHECK_EQ(rec_node(profile, "r 10"), REC_NOWHERE);
 	CHECK_U64(rec_count(profile, "(other)/k"), 15);
 	CHECK(rec_value(profile, "(other)", "cpu_time (ns)"));
-	profile_free(profile);
 }
 
 TEST(each_parent_has_one_other_without_children)
 {
-	struct profile *profile;
 	uint32_t other;
 	int session;
 
@@ -86,7 +83,7 @@ TEST(each_parent_has_one_other_without_children)
 		proton_scope_exit(token, NULL);
 	}
 	rec_finalize(session, "proton");
-	profile = rec_load("a.proton");
+	struct profile *profile = rec_load("a.proton");
 	CHECK_U64(rec_count(profile, "x/inner 0/k"), 1);
 	CHECK_U64(rec_count(profile, "x/(other)/k"), 6);
 	CHECK_U64(rec_count(profile, "z/(other)/k"), 6);
@@ -96,12 +93,10 @@ TEST(each_parent_has_one_other_without_children)
 	other = rec_node(profile, "(other)/(other)");
 	CHECK_EQ(profile->frames[profile->nodes[other].frame].kind, FRAME_KERNEL);
 	CHECK_U64(rec_count(profile, "(other)/(other)"), 8 * 9 - 4);
-	profile_free(profile);
 }
 
 TEST(kernels_beyond_the_limit_share_one_kernel)
 {
-	struct profile *profile;
 	uint32_t node;
 	int session;
 
@@ -114,12 +109,11 @@ TEST(kernels_beyond_the_limit_share_one_kernel)
 		rec_kernel(name);
 	}
 	rec_finalize(session, "proton");
-	profile = rec_load("a.proton");
+	struct profile *profile = rec_load("a.proton");
 	CHECK_U64(rec_count(profile, "k 2"), 1);
 	CHECK_U64(rec_count(profile, "(other)"), 5);
 	node = rec_node(profile, "(other)");
 	CHECK_EQ(profile->frames[profile->nodes[node].frame].kind, FRAME_KERNEL);
-	profile_free(profile);
 }
 
 TEST(contexts_of_the_process_are_limited)
@@ -213,7 +207,6 @@ TEST(texts_and_metric_names_beyond_the_limit_are_counted)
 		const struct profile_value *value = rec_value(profile, "", "id");
 
 		CHECK_STR(profile_text(profile, (uint32_t)value->as.string), "(other)");
-		profile_free(profile);
 	}
 }
 

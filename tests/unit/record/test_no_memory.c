@@ -154,11 +154,9 @@ static void run_calls(int session)
 
 static void read_profile(const char *file)
 {
-	struct profile *profile;
-
 	if (!rec_exists(file))
 		return;
-	profile = rec_load(file);
+	struct profile *profile = rec_load(file);
 	result->nodes += profile->node_count;
 	for (uint32_t i = 1; i < profile->kernel_count; i++)
 		result->kernels += profile->kernels[i].count;
@@ -170,7 +168,6 @@ static void read_profile(const char *file)
 	for (uint32_t i = 0; i < profile->counter_count; i++)
 		if (profile->counters[i].is_loss)
 			result->losses += profile->counters[i].value;
-	profile_free(profile);
 }
 
 static int start(const char *name, bool is_trace, const char *context)

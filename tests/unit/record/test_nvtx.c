@@ -15,10 +15,7 @@ static void start(void)
 /* Finalizes and checks that `path` and nothing else below it had one kernel. */
 static void check_kernel_at(const char *path)
 {
-	struct profile *profile = rec_finish();
-
-	CHECK_U64(rec_count(profile, path), 1);
-	profile_free(profile);
+	EXPECT(rec_finish(), {path, 1});
 }
 
 static struct nvtx_attributes attributes_of(int32_t type, union nvtx_message message)
@@ -217,7 +214,6 @@ TEST(ranges_that_are_never_popped_end_with_the_session)
 TEST(domains_are_popped_separately)
 {
 	const void *first, *second;
-	struct profile *profile;
 
 	start();
 	first = nvtx.create_a("first");
@@ -237,17 +233,11 @@ TEST(domains_are_popped_separately)
 	rec_kernel("de");
 	CHECK_EQ(nvtx.domain_pop(first), 1);
 	CHECK_EQ(nvtx.domain_pop(first), 0);
-	profile = rec_finish();
-	CHECK_U64(rec_count(profile, "a/b/c/abc"), 1);
-	CHECK_U64(rec_count(profile, "a/b/ab"), 1);
-	CHECK_U64(rec_count(profile, "none"), 1);
-	CHECK_U64(rec_count(profile, "d/e/de"), 1);
-	profile_free(profile);
+	EXPECT(rec_finish(), {"a/b/c/abc", 1}, {"a/b/ab", 1}, {"none", 1}, {"d/e/de", 1});
 }
 
 TEST(popping_a_range_that_was_already_left_does_not_end_a_later_one)
 {
-	struct profile *profile;
 	uint64_t outer, later;
 
 	start();
@@ -260,9 +250,7 @@ TEST(popping_a_range_that_was_already_left_does_not_end_a_later_one)
 	rec_kernel("k");
 	CHECK_EQ(proton_scope_exit(later, NULL), PROTON_OK);
 	CHECK_EQ(proton_scope_exit(outer, NULL), PROTON_OK);
-	profile = rec_finish();
-	CHECK_U64(rec_count(profile, "next/later/k"), 1);
-	profile_free(profile);
+	EXPECT(rec_finish(), {"next/later/k", 1});
 }
 
 static void *work(void *name)
@@ -283,21 +271,19 @@ TEST(each_thread_has_its_own_ranges)
 {
 	static char names[4][4] = {"t0", "t1", "t2", "t3"};
 	pthread_t threads[4];
-	struct profile *profile;
 
 	start();
 	for (size_t i = 0; i < ARRAY_LENGTH(threads); i++)
 		CHECK_EQ(pthread_create(&threads[i], NULL, work, names[i]), 0);
 	for (size_t i = 0; i < ARRAY_LENGTH(threads); i++)
 		pthread_join(threads[i], NULL);
-	profile = rec_finish();
+	struct profile *profile = rec_finish();
 	for (size_t i = 0; i < ARRAY_LENGTH(threads); i++) {
 		char path[32];
 
 		snprintf(path, sizeof(path), "%s/below/k", names[i]);
 		CHECK_U64(rec_count(profile, path), 1000);
 	}
-	profile_free(profile);
 }
 
 TEST(ranges_can_be_switched_off)

@@ -32,24 +32,20 @@ static void clear(int session, uint32_t phase, bool up_to)
 TEST(a_phase_contains_only_its_own_data)
 {
 	int session = rec_start("a");
-	struct profile *profile;
 
 	in_scope("one");
 	CHECK_EQ(rec_advance(session), 1);
 	in_scope("two");
 	in_scope("two");
-	profile = rec_load_phase("a.proton", 0);
+	struct profile *profile = rec_load_phase("a.proton", 0);
 	CHECK_U64(rec_count(profile, "one/k"), 1);
 	CHECK_EQ(rec_node(profile, "two"), REC_NOWHERE);
-	profile_free(profile);
 	profile = rec_load_phase("a.proton", 1);
 	CHECK_EQ(rec_node(profile, "one"), REC_NOWHERE);
 	CHECK_U64(rec_count(profile, "two/k"), 2);
-	profile_free(profile);
 	profile = rec_load("a.proton");
 	CHECK_U64(rec_count(profile, "one/k"), 1);
 	CHECK_U64(rec_count(profile, "two/k"), 2);
-	profile_free(profile);
 	rec_finalize(session, NULL);
 	CHECK(rec_exists("a.part_0.hatchet"));
 	CHECK(rec_exists("a.part_1.hatchet"));
@@ -66,10 +62,8 @@ TEST(empty_scopes_show_in_every_phase_they_were_entered_in)
 		rec_advance(session);
 	}
 	for (uint32_t phase = 0; phase < 5; phase++) {
-		struct profile *profile = rec_load_phase("a.proton", phase);
-
-		CHECK_EQ(rec_node(profile, "empty") != REC_NOWHERE, phase != 3);
-		profile_free(profile);
+		CHECK_EQ(rec_node(rec_load_phase("a.proton", phase), "empty") != REC_NOWHERE,
+			 phase != 3);
 	}
 	rec_finalize(session, NULL);
 }
@@ -90,17 +84,15 @@ TEST(completeness_follows_a_flush)
 
 TEST(clearing_the_current_phase_empties_it)
 {
-	struct profile *profile;
 	int session = rec_start("a");
 
 	in_scope("before");
 	clear(session, 0, false);
 	in_scope("after");
 	rec_finalize(session, NULL);
-	profile = rec_load("a.hatchet");
+	struct profile *profile = rec_load("a.hatchet");
 	CHECK_EQ(rec_node(profile, "before"), REC_NOWHERE);
 	CHECK_U64(rec_count(profile, "after/k"), 1);
-	profile_free(profile);
 }
 
 TEST(clearing_up_to_a_phase_keeps_the_later_ones)
@@ -127,7 +119,6 @@ TEST(clearing_up_to_a_phase_keeps_the_later_ones)
 
 TEST(clearing_a_later_phase_drops_nothing_and_up_to_it_everything)
 {
-	struct profile *profile;
 	int session = rec_start("a");
 
 	in_scope("first");
@@ -138,10 +129,9 @@ TEST(clearing_a_later_phase_drops_nothing_and_up_to_it_everything)
 	clear(session, 0, false);
 	in_scope("third");
 	rec_finalize(session, NULL);
-	profile = rec_load("a.part_1.hatchet");
+	struct profile *profile = rec_load("a.part_1.hatchet");
 	CHECK_U64(rec_count(profile, "second/k"), 1);
 	CHECK_U64(rec_count(profile, "third/k"), 1);
-	profile_free(profile);
 	session = rec_start("b");
 	in_scope("first");
 	rec_advance(session);
@@ -153,23 +143,19 @@ TEST(clearing_a_later_phase_drops_nothing_and_up_to_it_everything)
 	profile = rec_load("b.part_1.hatchet");
 	CHECK_EQ(rec_node(profile, "second"), REC_NOWHERE);
 	CHECK_U64(rec_count(profile, "third/k"), 1);
-	profile_free(profile);
 }
 
 TEST(a_metric_at_exit_goes_to_the_phase_of_the_exit)
 {
-	struct profile *profile;
 	int session = rec_start("a");
 	uint64_t token = proton_scope_enter_timed("across");
 
 	rec_advance(session);
 	proton_scope_exit(token, NULL);
-	profile = rec_load_phase("a.proton", 0);
+	struct profile *profile = rec_load_phase("a.proton", 0);
 	CHECK_PTR(rec_value(profile, "across", "cpu_time (ns)"), NULL);
-	profile_free(profile);
 	profile = rec_load_phase("a.proton", 1);
 	CHECK(rec_value(profile, "across", "cpu_time (ns)"));
-	profile_free(profile);
 	rec_finalize(session, NULL);
 }
 
@@ -270,11 +256,9 @@ TEST(clearing_a_phase_in_the_middle_leaves_its_neighbours)
 			continue;
 		profile = rec_load_phase("a.proton", phase);
 		CHECK_U64(rec_count(profile, "s/k"), phase == 6 ? 1 : phase + 1);
-		profile_free(profile);
 	}
 	profile = rec_load("a.proton");
 	CHECK_U64(rec_count(profile, "s/k"), 1 + 2 + 6 + 1);
-	profile_free(profile);
 	rec_finalize(session, "none");
 }
 
@@ -305,7 +289,6 @@ TEST(vectors_of_cleared_phases_are_used_again)
 		const struct profile_value *value = rec_value(profile, "", "v");
 
 		CHECK_U64(profile->words[value->as.vector + 3], 3);
-		profile_free(profile);
 	}
 }
 
@@ -314,7 +297,6 @@ TEST(a_late_record_makes_its_nodes_in_the_phase_of_its_launch)
 {
 	int session = rec_start("a");
 	struct proton_context where;
-	struct profile *profile;
 
 	proton_scope_exit(proton_scope_enter("other"), NULL);
 	where = proton_context_here();
@@ -328,13 +310,11 @@ TEST(a_late_record_makes_its_nodes_in_the_phase_of_its_launch)
 		CHECK_OK(proton_metrics_add(where, &metric, 1, &err), err);
 	}
 	in_scope("new");
-	profile = rec_load_phase("a.proton", 0);
+	struct profile *profile = rec_load_phase("a.proton", 0);
 	CHECK_NE(rec_node(profile, "late"), REC_NOWHERE);
-	profile_free(profile);
 	profile = rec_load_phase("a.proton", 1);
 	CHECK_EQ(rec_node(profile, "late"), REC_NOWHERE);
 	CHECK_NE(rec_node(profile, "new"), REC_NOWHERE);
-	profile_free(profile);
 	rec_finalize(session, "none");
 }
 

@@ -112,7 +112,6 @@ TEST(each_phase_has_its_own_names_when_earlier_ones_are_cleared)
 		CHECK_EQ(check_numbers(profile), 100);
 		CHECK_EQ(rec_node(profile, "(other)"), REC_NOWHERE);
 		CHECK(rec_node(profile, name_of_number(path, phase * 100 + 7)) != REC_NOWHERE);
-		profile_free(profile);
 		rec_next_phase(session);
 		if (phase == 200) {
 			nodes = rec_rows("a.proton", TABLE_NODES);
@@ -139,7 +138,6 @@ TEST(cleared_names_can_be_recorded_again)
 		request(1000); /* of every phase */
 		profile = rec_load_phase("a.proton", phase);
 		CHECK_EQ(check_numbers(profile), 9);
-		profile_free(profile);
 		rec_next_phase(session);
 	}
 	CHECK_U64(rec_counter(session, folded), 0);
@@ -148,7 +146,6 @@ TEST(cleared_names_can_be_recorded_again)
 
 TEST(kept_data_keeps_its_names)
 {
-	struct profile *profile;
 	struct proton_error err;
 	int session;
 
@@ -165,18 +162,15 @@ TEST(kept_data_keeps_its_names)
 	for (uint32_t i = 0; i < 10; i++)
 		request(20 + i);
 	CHECK_U64(rec_counter(session, folded), 20);
-	profile = rec_load_phase("a.proton", 0);
+	struct profile *profile = rec_load_phase("a.proton", 0);
 	CHECK_EQ(check_numbers(profile), 10);
-	profile_free(profile);
 	rec_finalize(session, "proton");
 	profile = rec_load("a.proton");
 	CHECK_EQ(check_numbers(profile), 10);
-	profile_free(profile);
 }
 
 TEST(every_session_has_to_have_cleared_a_name)
 {
-	struct profile *profile;
 	int a, b;
 
 	set_children("10");
@@ -188,9 +182,8 @@ TEST(every_session_has_to_have_cleared_a_name)
 	for (uint32_t i = 0; i < 10; i++)
 		request(10 + i);
 	CHECK_U64(rec_counter(a, folded), 10);
-	profile = rec_load("b.proton");
+	struct profile *profile = rec_load("b.proton");
 	CHECK_EQ(check_numbers(profile), 10);
-	profile_free(profile);
 	rec_next_phase(a);
 	rec_next_phase(b);
 	for (uint32_t i = 0; i < 10; i++)
@@ -199,7 +192,6 @@ TEST(every_session_has_to_have_cleared_a_name)
 	for (int file = 0; file < 2; file++) {
 		profile = rec_load_phase(file ? "b.proton" : "a.proton", file ? 1 : 2);
 		CHECK_EQ(check_numbers(profile), 10);
-		profile_free(profile);
 	}
 	rec_finalize(a, "none");
 	rec_finalize(b, "none");
@@ -207,7 +199,6 @@ TEST(every_session_has_to_have_cleared_a_name)
 
 TEST(an_open_scope_keeps_its_name)
 {
-	struct profile *profile;
 	uint64_t outer, inner;
 	int session;
 
@@ -230,18 +221,16 @@ TEST(an_open_scope_keeps_its_name)
 	proton_scope_exit(outer, NULL);
 	for (uint32_t i = 0; i < 10; i++)
 		request(200 + i);
-	profile = rec_load_phase("a.proton", 6);
+	struct profile *profile = rec_load_phase("a.proton", 6);
 	CHECK_EQ(check_numbers(profile), 8 + 9); /* "inner", "k" and "outer" have places */
 	CHECK_EQ(rec_node(profile, "outer/inner"), REC_NOWHERE);
 	CHECK_U64(rec_count(profile, "outer/k"), 1);
 	CHECK(rec_node(profile, "outer/r 100 .........") != REC_NOWHERE);
-	profile_free(profile);
 	rec_finalize(session, "none");
 }
 
 TEST(a_frame_that_the_program_holds_keeps_its_name)
 {
-	struct profile *profile;
 	uint32_t frame, length;
 	int session;
 
@@ -256,16 +245,13 @@ TEST(a_frame_that_the_program_holds_keeps_its_name)
 	CHECK_EQ(proton_frame("mine", 4), frame);
 	CHECK_STR(frames_text(frames_get(frame)->name, &length), "mine");
 	proton_scope_exit(proton_scope_enter_frame(frame), NULL);
-	profile = rec_load_phase("a.proton", 100);
-	CHECK(rec_node(profile, "mine") != REC_NOWHERE);
-	profile_free(profile);
+	CHECK(rec_node(rec_load_phase("a.proton", 100), "mine") != REC_NOWHERE);
 	rec_finalize(session, "none");
 }
 
 TEST(records_that_arrive_after_their_phase_was_cleared_are_lost_under_any_name)
 {
 	struct proton_context kept[10];
-	struct profile *profile;
 	int session;
 
 	set_children("10");
@@ -285,7 +271,7 @@ TEST(records_that_arrive_after_their_phase_was_cleared_are_lost_under_any_name)
 	}
 	CHECK_U64(rec_counter(session, late), 20);
 	CHECK_U64(rec_counter(session, folded), 0);
-	profile = rec_load_phase("a.proton", 1);
+	struct profile *profile = rec_load_phase("a.proton", 1);
 	CHECK_EQ(check_numbers(profile), 10);
 	for (uint32_t i = 1; i < profile->node_count; i++) {
 		char text[256];
@@ -293,7 +279,6 @@ TEST(records_that_arrive_after_their_phase_was_cleared_are_lost_under_any_name)
 		profile_frame_text(profile, profile->nodes[i].frame, text, sizeof(text));
 		CHECK(strcmp(text, "below") != 0);
 	}
-	profile_free(profile);
 	rec_finalize(session, "none");
 }
 
@@ -304,17 +289,14 @@ static void flood_after_clear(int session, uint32_t scopes)
 	struct proton_error err;
 
 	CHECK_EQ(check_numbers(profile), scopes);
-	profile_free(profile);
 	CHECK_OK(proton_phase_clear(session, 0, true, &err), err);
 	rec_advance(session);
 	for (uint32_t i = 0; i < 40; i++)
 		request(100 + i);
 	profile = rec_load_phase("a.proton", 1);
 	CHECK_EQ(check_numbers(profile), scopes);
-	profile_free(profile);
 	profile = rec_load("a.proton");
 	check_numbers(profile);
-	profile_free(profile);
 }
 
 TEST(a_name_of_two_phases_stays_until_both_are_cleared)
@@ -336,7 +318,6 @@ TEST(a_name_of_two_phases_stays_until_both_are_cleared)
 TEST(pending_launches_keep_the_name_of_a_scope_entered_in_an_earlier_phase)
 {
 	struct proton_context where;
-	struct profile *profile;
 	uint64_t tokens[2];
 	int session;
 
@@ -351,10 +332,9 @@ TEST(pending_launches_keep_the_name_of_a_scope_entered_in_an_earlier_phase)
 	proton_scope_exit(tokens[0], NULL);
 	flood_after_clear(session, 0);
 	add_number(where, 11);
-	profile = rec_load_phase("a.proton", 1);
+	struct profile *profile = rec_load_phase("a.proton", 1);
 	CHECK_EQ(check_numbers(profile), 2);
 	CHECK(rec_value(profile, "r 10 ........../r 11 ...........", "number"));
-	profile_free(profile);
 	rec_finalize(session, "none");
 }
 
@@ -367,7 +347,6 @@ static void *take_context(void *where)
 TEST(a_thread_that_was_in_the_main_threads_scope_keeps_its_name)
 {
 	struct proton_context where;
-	struct profile *profile;
 	pthread_t thread;
 	uint64_t token;
 	int session;
@@ -383,17 +362,15 @@ TEST(a_thread_that_was_in_the_main_threads_scope_keeps_its_name)
 	proton_scope_exit(token, NULL);
 	flood_after_clear(session, 0);
 	add_number(where, 10);
-	profile = rec_load_phase("a.proton", 1);
+	struct profile *profile = rec_load_phase("a.proton", 1);
 	CHECK_EQ(check_numbers(profile), 1);
 	CHECK(rec_value(profile, "r 10 ..........", "number"));
-	profile_free(profile);
 	rec_finalize(session, "none");
 }
 
 TEST(a_context_made_late_is_not_left_below_another_name)
 {
 	struct proton_context where;
-	struct profile *profile;
 	uint64_t token;
 	int session;
 
@@ -407,20 +384,18 @@ TEST(a_context_made_late_is_not_left_below_another_name)
 	rec_advance(session);
 	add_number(proton_context_enter(where, proton_frame("below", 5)), 10);
 	flood_after_clear(session, 0);
-	profile = rec_load("a.proton");
+	struct profile *profile = rec_load("a.proton");
 	for (uint32_t i = 1; i < profile->node_count; i++) {
 		char text[256];
 
 		profile_frame_text(profile, profile->nodes[i].frame, text, sizeof(text));
 		CHECK(strcmp(text, "below") != 0);
 	}
-	profile_free(profile);
 	rec_finalize(session, "none");
 }
 
 TEST(a_remembered_name_is_forgotten_when_it_is_replaced)
 {
-	struct profile *profile;
 	uint64_t known = 0;
 	uint64_t token;
 	int session;
@@ -444,15 +419,12 @@ TEST(a_remembered_name_is_forgotten_when_it_is_replaced)
 	CHECK_NE(token, 0);
 	rec_kernel("k");
 	proton_scope_exit(token, NULL);
-	profile = rec_load_phase("a.proton", 4);
-	CHECK_U64(rec_count(profile, "mine/k"), 1);
-	profile_free(profile);
+	EXPECT(rec_load_phase("a.proton", 4), {"mine/k", 1});
 	rec_finalize(session, "none");
 }
 
 TEST(events_of_kept_phases_keep_their_names)
 {
-	struct profile *profile;
 	int session;
 
 	set_children("10");
@@ -464,9 +436,7 @@ TEST(events_of_kept_phases_keep_their_names)
 			request(phase * 10 + i);
 	}
 	CHECK_U64(rec_counter(session, folded), 0);
-	profile = rec_load_phase("a.proton", 19);
-	CHECK_EQ(check_numbers(profile), 10);
-	profile_free(profile);
+	CHECK_EQ(check_numbers(rec_load_phase("a.proton", 19)), 10);
 	rec_finalize(session, "none");
 }
 
@@ -488,7 +458,6 @@ static void run_task(uint64_t id, uint64_t origin)
 
 TEST(a_task_that_waits_keeps_the_names_of_its_scopes)
 {
-	struct profile *profile;
 	struct proton_error err;
 	uint64_t tokens[3], origin, token;
 	int session;
@@ -518,11 +487,10 @@ TEST(a_task_that_waits_keeps_the_names_of_its_scopes)
 	run_task(4, origin);
 	add_number(proton_context_here(), 10);
 	run_task(0, 0);
-	profile = rec_load_phase("a.proton", 5);
+	struct profile *profile = rec_load_phase("a.proton", 5);
 	CHECK_EQ(check_numbers(profile), 4);
 	CHECK(rec_value(profile, "r 10 ..........", "number"));
 	CHECK(rec_value(profile, "r 2 ..", "number"));
-	profile_free(profile);
 	CHECK_OK(proton_finalize(session, "none", &err), err);
 }
 
@@ -696,7 +664,6 @@ static void run_storm(const char *children, uint32_t phases)
 
 		CHECK(!profile->is_damaged);
 		check_numbers(profile);
-		profile_free(profile);
 	}
 }
 

@@ -22,13 +22,10 @@ static void record_thousand(void)
 
 TEST(kill_9_loses_nothing)
 {
-	struct profile *profile;
-
 	rec_end_child(record_thousand, SIGKILL);
-	profile = rec_load("a.proton");
+	struct profile *profile = rec_load("a.proton");
 	CHECK(profile->is_unfinished);
 	CHECK_U64(rec_count(profile, "outer/k"), 1000);
-	profile_free(profile);
 }
 
 TEST(kill_9_at_any_moment_leaves_a_file_that_can_be_read)
@@ -76,7 +73,6 @@ TEST(kill_9_at_any_moment_leaves_a_file_that_can_be_read)
 
 TEST(a_forked_child_records_nothing_and_the_parent_is_complete)
 {
-	struct profile *profile;
 	uint64_t token;
 	pid_t pid;
 	int status;
@@ -99,15 +95,13 @@ TEST(a_forked_child_records_nothing_and_the_parent_is_complete)
 	rec_kernel("k");
 	proton_scope_exit(token, NULL);
 	rec_finalize(PROTON_ALL_SESSIONS, NULL);
-	profile = rec_load("a.hatchet");
+	struct profile *profile = rec_load("a.hatchet");
 	CHECK_U64(rec_count(profile, "both/k"), 2);
 	CHECK_EQ(rec_node(profile, "both/child"), REC_NOWHERE);
-	profile_free(profile);
 }
 
 TEST(a_forked_child_may_start_its_own)
 {
-	struct profile *profile;
 	pid_t pid;
 	int status;
 
@@ -124,17 +118,14 @@ TEST(a_forked_child_may_start_its_own)
 	CHECK_EQ(status, 0);
 	rec_kernel("k");
 	rec_finalize(PROTON_ALL_SESSIONS, NULL);
-	profile = rec_load("child.hatchet");
+	struct profile *profile = rec_load("child.hatchet");
 	CHECK_U64(rec_count(profile, "k"), 1);
-	profile_free(profile);
 	profile = rec_load("parent.hatchet");
 	CHECK_U64(rec_count(profile, "parents_scope/k"), 1);
-	profile_free(profile);
 }
 
 TEST(a_program_that_ends_without_finalizing_still_writes)
 {
-	struct profile *profile;
 	pid_t pid;
 
 	rec_dir();
@@ -147,9 +138,7 @@ TEST(a_program_that_ends_without_finalizing_still_writes)
 	}
 	wait_for(pid);
 	CHECK(!rec_exists("a.proton"));
-	profile = rec_load("a.hatchet");
-	CHECK_U64(rec_count(profile, "k"), 1);
-	profile_free(profile);
+	EXPECT(rec_load("a.hatchet"), {"k", 1});
 }
 
 static void record_and_handle_signals(void)
@@ -165,18 +154,14 @@ static void record_and_handle_signals(void)
 TEST(sigterm_writes_the_profile_and_then_ends_the_program)
 {
 	int status = rec_end_child(record_and_handle_signals, SIGTERM);
-	struct profile *profile;
 
 	CHECK(WIFSIGNALED(status));
 	CHECK_EQ(WTERMSIG(status), SIGTERM);
-	profile = rec_load("a.hatchet");
-	CHECK_U64(rec_count(profile, "k"), 1);
-	profile_free(profile);
+	EXPECT(rec_load("a.hatchet"), {"k", 1});
 }
 
 TEST(a_second_process_under_the_same_name_gets_another_name)
 {
-	struct profile *profile;
 	char name[64];
 	pid_t pid;
 
@@ -191,14 +176,12 @@ TEST(a_second_process_under_the_same_name_gets_another_name)
 	}
 	wait_for(pid);
 	rec_finalize(PROTON_ALL_SESSIONS, NULL);
-	profile = rec_load("a.hatchet");
+	struct profile *profile = rec_load("a.hatchet");
 	CHECK_U64(rec_count(profile, "parent"), 1);
 	CHECK_EQ(rec_node(profile, "child"), REC_NOWHERE);
-	profile_free(profile);
 	snprintf(name, sizeof(name), "a.%d.hatchet", (int)pid);
 	profile = rec_load(name);
 	CHECK_U64(rec_count(profile, "child"), 1);
-	profile_free(profile);
 }
 
 /* Records until nothing more fits, then checks that the earlier data is readable. */
@@ -222,7 +205,6 @@ static void fill(int session)
 	profile = rec_load("a.proton");
 	CHECK(!profile->is_damaged);
 	CHECK_U64(rec_count(profile, "a scope with a unique name, number 0/k"), 1);
-	profile_free(profile);
 }
 
 static volatile sig_atomic_t size_signals;
@@ -338,7 +320,6 @@ TEST(a_full_trace_acts_like_a_full_disk)
 	profile = rec_load("a.proton");
 	CHECK(!profile->is_damaged);
 	CHECK_LT(10000, profile->trace->event_count);
-	profile_free(profile);
 }
 
 TEST(a_full_disk_is_reported_once_and_survived)
@@ -375,7 +356,6 @@ TEST(a_full_disk_is_an_error_of_start)
 TEST(little_address_space_is_enough)
 {
 	struct rlimit limit = {.rlim_cur = 2ull << 30, .rlim_max = RLIM_INFINITY};
-	struct profile *profile;
 	int session;
 
 	if (TAP_IS_SANITIZED)
@@ -384,9 +364,7 @@ TEST(little_address_space_is_enough)
 	session = rec_start("a");
 	rec_kernel("k");
 	rec_finalize(session, NULL);
-	profile = rec_load("a.hatchet");
-	CHECK_U64(rec_count(profile, "k"), 1);
-	profile_free(profile);
+	EXPECT(rec_load("a.hatchet"), {"k", 1});
 }
 
 TEST(an_error_names_no_working_file_that_is_gone)
@@ -513,7 +491,6 @@ static void record_with_little_space(unsigned long left)
 {
 	int session = rec_start("a");
 	struct rlimit limit = {.rlim_cur = address_space() + left, .rlim_max = RLIM_INFINITY};
-	struct profile *profile;
 	uint64_t kernels = 0;
 	char name[32];
 
@@ -529,7 +506,7 @@ static void record_with_little_space(unsigned long left)
 	}
 	limit.rlim_cur = RLIM_INFINITY;
 	CHECK_EQ(setrlimit(RLIMIT_AS, &limit), 0);
-	profile = rec_load("a.proton");
+	struct profile *profile = rec_load("a.proton");
 	if (!rec_counter(session, "lost: profile storage full"))
 		CHECK_NE(rec_node(profile, "scope 2999"), REC_NOWHERE);
 	for (uint32_t i = 1; i < profile->kernel_count; i++)
@@ -537,7 +514,6 @@ static void record_with_little_space(unsigned long left)
 	if (!rec_counter(session, "lost: profile storage full"))
 		CHECK_U64(kernels, 3000);
 	CHECK_U64(rec_counter(session, "kernels"), kernels);
-	profile_free(profile);
 	rec_finalize(session, "none");
 }
 
@@ -573,7 +549,6 @@ TEST(a_session_takes_little_address_space)
 
 TEST(a_million_scopes)
 {
-	struct profile *profile;
 	int session;
 	const int count = TAP_IS_SANITIZED ? 100000 : 1000000;
 
@@ -590,14 +565,11 @@ TEST(a_million_scopes)
 	}
 	CHECK_U64(rec_counter(session, "contexts"), (uint64_t)count);
 	rec_finalize(session, "proton");
-	profile = rec_load("a.proton");
-	CHECK_EQ(profile->node_count, count + 1);
-	profile_free(profile);
+	CHECK_EQ(rec_load("a.proton")->node_count, count + 1);
 }
 
 TEST(a_path_of_ten_thousand_levels)
 {
-	struct profile *profile;
 	uint32_t node;
 	int depth = 0;
 	int session = rec_start("a");
@@ -606,9 +578,8 @@ TEST(a_path_of_ten_thousand_levels)
 		proton_scope_enter("down");
 	rec_kernel("k");
 	rec_finalize(session, NULL);
-	profile = rec_load("a.hatchet");
+	struct profile *profile = rec_load("a.hatchet");
 	for (node = 0; profile->nodes[node].first_child; node = profile->nodes[node].first_child)
 		depth++;
 	CHECK_EQ(depth, 10001);
-	profile_free(profile);
 }

@@ -31,7 +31,6 @@ static void *enter_scopes(void *data)
 TEST(every_launch_of_every_thread_is_counted_once)
 {
 	pthread_t threads[THREADS];
-	struct profile *profile;
 	char path[64];
 
 	rec_start("a");
@@ -42,14 +41,13 @@ TEST(every_launch_of_every_thread_is_counted_once)
 		CHECK_EQ(pthread_join(threads[i], NULL), 0);
 	rec_finalize(PROTON_ALL_SESSIONS, "proton");
 	for (int s = 0; s < 2; s++) {
-		profile = rec_load(s ? "b.proton" : "a.proton");
+		struct profile *profile = rec_load(s ? "b.proton" : "a.proton");
 		for (int i = 0; i < THREADS; i++) {
 			snprintf(path, sizeof(path), "thread%d/odd/k", i);
 			CHECK_U64(rec_count(profile, path), (uint64_t)ROUNDS / 2);
 			snprintf(path, sizeof(path), "thread%d/even", i);
 			CHECK_EQ(rec_value(profile, path, "n")->as.int64, ROUNDS / 2);
 		}
-		profile_free(profile);
 	}
 }
 

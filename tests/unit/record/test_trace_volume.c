@@ -106,13 +106,10 @@ static void check_all(const struct profile *profile)
 
 TEST(a_killed_trace_of_many_extents_keeps_every_value)
 {
-	struct profile *profile;
-
 	mallopt(M_PERTURB, 0xa5); /* freed memory no longer has its values */
 	rec_end_child(record_all, SIGKILL);
-	profile = rec_load("a.proton");
+	struct profile *profile = rec_load("a.proton");
 	check_all(profile);
-	profile_free(profile);
 }
 
 TEST(a_killed_trace_of_many_extents_outlives_the_bytes_it_was_read_from)
