@@ -43,10 +43,9 @@ static const char *rec_dir(void)
 __attribute__((unused)) static void rec_in_child(void (*run)(void), const char *what)
 {
 	int status;
-	pid_t pid;
 
 	fflush(NULL);
-	pid = fork();
+	pid_t pid = fork();
 	if (pid == 0) {
 		*rec_directory = '\0';
 		run();
@@ -63,11 +62,10 @@ __attribute__((unused)) static int rec_end_child(void (*run)(void), int signal)
 {
 	int ready[2], status;
 	char byte;
-	pid_t pid;
 
 	rec_dir();
 	CHECK_EQ(pipe(ready), 0);
-	pid = fork();
+	pid_t pid = fork();
 	if (pid == 0) {
 		run();
 		if (write(ready[1], "x", 1) != 1)
@@ -135,9 +133,7 @@ __attribute__((unused)) static int rec_start(const char *name)
 
 __attribute__((unused)) static void rec_finalize(int session, const char *format)
 {
-	struct proton_error err = {0};
-
-	CHECK_OK(proton_finalize(session, format, &err), err);
+	CHECK_DONE(proton_finalize(session, format, &err));
 }
 
 __attribute__((unused)) static void rec_kernel(const char *name)
@@ -180,9 +176,8 @@ static struct profile *rec_keep(struct profile *profile)
 __attribute__((unused)) static struct profile *rec_load(const char *file)
 {
 	struct profile *profile = NULL;
-	struct proton_error err = {0};
 
-	CHECK_OK(profile_load_file(rec_path(file), &profile, &err), err);
+	CHECK_DONE(profile_load_file(rec_path(file), &profile, &err));
 	for (size_t i = 0; i < profile->info_count; i++) /* each has one value */
 		for (size_t j = 0; j < i; j++)
 			CHECK(profile->info[i].key != profile->info[j].key);
@@ -192,19 +187,16 @@ __attribute__((unused)) static struct profile *rec_load(const char *file)
 /* Begins a phase; returns it. */
 __attribute__((unused)) static uint32_t rec_advance(int session)
 {
-	struct proton_error err;
 	uint32_t phase;
 
-	CHECK_OK(proton_phase_advance(session, &phase, &err), err);
+	CHECK_DONE(proton_phase_advance(session, &phase, &err));
 	return phase;
 }
 
 /* Begins a phase and clears the ones before. */
 __attribute__((unused)) static void rec_next_phase(int session)
 {
-	struct proton_error err;
-
-	CHECK_OK(proton_phase_clear(session, rec_advance(session) - 1, true, &err), err);
+	CHECK_DONE(proton_phase_clear(session, rec_advance(session) - 1, true, &err));
 }
 
 /* Ends all sessions; the profile of the one in "a". */
@@ -219,13 +211,12 @@ __attribute__((unused)) static struct profile *rec_load_phase(const char *file, 
 {
 	struct profile *profile = NULL;
 	struct profile_view view;
-	struct proton_error err = {0};
 	char *bytes;
 	size_t length;
 
-	CHECK_OK(file_read_all(rec_path(file), 0, &bytes, &length, &err), err);
-	CHECK_OK(profile_view_open(&view, bytes, length, &err), err);
-	CHECK_OK(profile_load_view(&view, phase, &profile, &err), err);
+	CHECK_DONE(file_read_all(rec_path(file), 0, &bytes, &length, &err));
+	CHECK_DONE(profile_view_open(&view, bytes, length, &err));
+	CHECK_DONE(profile_load_view(&view, phase, &profile, &err));
 	profile_view_fini(&view);
 	free(bytes);
 	return rec_keep(profile);
@@ -357,14 +348,12 @@ __attribute__((unused)) static int rec_printed(const char *part)
 __attribute__((unused)) static uint64_t rec_rows(const char *file, enum table_id table)
 {
 	struct profile_view view;
-	struct proton_error err;
 	char *bytes;
 	size_t length;
-	uint64_t count;
 
-	CHECK_OK(file_read_all(rec_path(file), 0, &bytes, &length, &err), err);
-	CHECK_OK(profile_view_open(&view, bytes, length, &err), err);
-	count = view.rows[table];
+	CHECK_DONE(file_read_all(rec_path(file), 0, &bytes, &length, &err));
+	CHECK_DONE(profile_view_open(&view, bytes, length, &err));
+	uint64_t count = view.rows[table];
 	profile_view_fini(&view);
 	free(bytes);
 	return count;
@@ -386,14 +375,12 @@ __attribute__((unused)) static uint64_t rec_counter(int session, const char *nam
 __attribute__((unused)) static const char *rec_without(const char *path, const char *symbol)
 {
 	const char *copy = rec_path("copy.so");
-	struct proton_error err;
 	size_t length = strlen(symbol);
 	unsigned found = 0;
 	char *bytes;
 	size_t size;
-	int fd;
 
-	CHECK_OK(file_read_all(path, 0, &bytes, &size, &err), err);
+	CHECK_DONE(file_read_all(path, 0, &bytes, &size, &err));
 	for (size_t i = 1; i + length < size; i++) {
 		if (bytes[i - 1] || memcmp(bytes + i, symbol, length + 1) != 0)
 			continue;
@@ -402,7 +389,7 @@ __attribute__((unused)) static const char *rec_without(const char *path, const c
 	}
 	CHECK_LT(0, found);
 	unlink(copy);
-	fd = open(copy, O_CREAT | O_EXCL | O_WRONLY, 0700);
+	int fd = open(copy, O_CREAT | O_EXCL | O_WRONLY, 0700);
 	CHECK_LE(0, fd);
 	CHECK_EQ(write(fd, bytes, size), size);
 	close(fd);

@@ -334,7 +334,6 @@ TEST(a_capture_has_the_launches_of_all_threads_on_its_stream)
 	int session = start(HIP_REPLAYS_BY_REQUEST);
 	bool is_captured = false;
 	pthread_t thread;
-	uint64_t exec;
 
 	begin_capture();
 	CHECK(launch_on(STREAM, LAUNCH_KERNEL));
@@ -343,7 +342,7 @@ TEST(a_capture_has_the_launches_of_all_threads_on_its_stream)
 	CHECK_EQ(pthread_create(&thread, NULL, launch_there, &is_captured), 0);
 	CHECK_EQ(pthread_join(thread, NULL), 0);
 	CHECK(is_captured);
-	exec = instantiate(end_capture());
+	uint64_t exec = instantiate(end_capture());
 	CHECK_U64(launches_count(), 2);
 	CHECK(!launch_on(STREAM, LAUNCH_KERNEL));
 	launch(exec, 2, false);
@@ -357,13 +356,12 @@ TEST(copies_in_a_graph_are_not_taken_for_its_kernels)
 {
 	int session = start(HIP_REPLAYS_BY_REQUEST);
 	uint64_t token = proton_scope_enter("cap");
-	uint64_t exec;
 
 	begin_capture();
 	CHECK(launch_on(STREAM, LAUNCH_MEMORY));
 	CHECK(launch_on(STREAM, LAUNCH_KERNEL));
 	CHECK(launch_on(STREAM, LAUNCH_MEMORY));
-	exec = instantiate(end_capture());
+	uint64_t exec = instantiate(end_capture());
 	proton_scope_exit(token, NULL);
 	launch(exec, 3, false);
 	arrive(last_correlation, 3, COPY);

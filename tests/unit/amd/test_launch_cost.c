@@ -40,10 +40,9 @@ static void measure(struct side *side)
 						 .name = rec_path("p"),
 						 .backend = side->backend,
 						 .flags = PROTON_SESSION_QUIET};
-	struct proton_error err = {0};
 	int session;
 
-	CHECK_OK(proton_start(&options, &session, &err), err);
+	CHECK_DONE(proton_start(&options, &session, &err));
 	for (int round = 0; round < 2 * ROUNDS; round++) {
 		uint64_t *best_ns = round % 2 ? &side->best_ns : &side->empty_ns;
 		uint64_t ns;

@@ -59,9 +59,6 @@ static void launch_with(const char *name, uint32_t grid, uint32_t block)
 
 static void record_everything(void)
 {
-	const struct profile_kernel *kernel;
-	const struct launch_config *config;
-
 	start_flags(PROTON_SESSION_MEMORY);
 	sdk.range_push("range");
 	for (int i = 0; i < 300; i++)
@@ -71,10 +68,11 @@ static void record_everything(void)
 	struct profile *profile = finish();
 	CHECK_U64(rec_count(profile, "range/mm"), 300);
 	CHECK_U64(rec_count(profile, "Memcpy HtoD (Unknown -> Device)"), 1);
-	kernel = &profile->kernels[profile->nodes[rec_node(profile, "range/mm")].first_kernel];
+	const struct profile_kernel *kernel =
+		&profile->kernels[profile->nodes[rec_node(profile, "range/mm")].first_kernel];
 	CHECK_U64(kernel->total_ns, 3000);
 	CHECK_STR(profile_text(profile, profile->devices[kernel->device].arch), "gfx90a");
-	config = &profile->configs[kernel->first_config].config;
+	const struct launch_config *config = &profile->configs[kernel->first_config].config;
 	CHECK_U64(config->grid[0], 7);
 	CHECK_U64(config->grid[1], 2);
 	CHECK_U64(config->block[0], 64);
@@ -293,10 +291,8 @@ static void launch_indirectly(void)
 
 TEST(dispatches_on_a_thread_of_hip_are_recorded_and_the_variable_is_named)
 {
-	int session;
-
 	setenv("AMD_DIRECT_DISPATCH", "0", 1);
-	session = start();
+	int session = start();
 	rec_begin_saying();
 	for (int i = 0; i < 7; i++)
 		launch_indirectly();
@@ -340,11 +336,9 @@ TEST(kernels_that_another_thread_dispatches_are_recorded_and_the_message_does_no
 
 TEST(kernels_that_the_runtime_adds_to_a_launch_are_recorded_too)
 {
-	uint64_t token;
-
 	start();
 	sdk.extra_dispatches(2);
-	token = proton_scope_enter("scope");
+	uint64_t token = proton_scope_enter("scope");
 	for (int i = 0; i < 10; i++)
 		launch_ns("k", 5);
 	proton_scope_exit(token, NULL);
@@ -398,7 +392,6 @@ static void copy_and_set(void)
 
 TEST(copies_and_memsets_are_recorded_for_sessions_that_want_them)
 {
-	const struct profile_value *bytes;
 	int session = start_flags(PROTON_SESSION_MEMORY);
 
 	launch_ns("k", 5);
@@ -411,7 +404,7 @@ TEST(copies_and_memsets_are_recorded_for_sessions_that_want_them)
 	CHECK_U64(rec_count(profile, "Memcpy DtoH (Device -> Unknown)"), 1);
 	CHECK_U64(rec_count(profile, "Memcpy DtoD (Device -> Device)"), 1);
 	CHECK_U64(rec_count(profile, "Memset (Device)"), 1);
-	bytes = rec_value(profile, "Memset (Device)", "memory_bytes");
+	const struct profile_value *bytes = rec_value(profile, "Memset (Device)", "memory_bytes");
 	CHECK(bytes && bytes->as.int64 == 100);
 }
 
@@ -452,11 +445,10 @@ TEST(ranges_of_libroctx64_are_scopes_while_a_session_records)
 {
 	int (*push)(const char *);
 	int (*pop)(void);
-	int session;
 
 	fake_find(&push, fake_open("PROTON_ROCTX_PATH"), "roctxRangePushA");
 	fake_find(&pop, fake_open("PROTON_ROCTX_PATH"), "roctxRangePop");
-	session = start();
+	int session = start();
 	push("outer");
 	launch_ns("k", 5);
 	pop();
@@ -492,12 +484,11 @@ TEST(a_forked_child_runs_on_without_a_session)
 {
 	struct proton_error err = {0};
 	int status;
-	pid_t pid;
 
 	start();
 	launch_ns("k", 5);
 	fflush(stdout);
-	pid = fork();
+	pid_t pid = fork();
 	if (pid == 0) {
 		for (int i = 0; i < 100000; i++) /* more than a buffer */
 			launch_ns("k", 5);
@@ -522,13 +513,12 @@ TEST(a_session_may_start_in_a_child_that_was_forked_before_the_registration)
 TEST(a_session_that_ends_after_the_library_keeps_its_kernels)
 {
 	struct proton_error err = {0};
-	uint64_t begin_ns;
 
 	start();
 	for (int i = 0; i < 10; i++)
 		launch_ns("k", 5);
 	sdk.finalize(); /* at exit */
-	begin_ns = clock_monotonic_ns();
+	uint64_t begin_ns = clock_monotonic_ns();
 	EXPECT(finish(), {"k", 10});
 	CHECK_LT(clock_monotonic_ns() - begin_ns, 4000000000);
 	CHECK_LT(start_named("b", "rocprofiler", &err), 0);

@@ -317,12 +317,10 @@ static size_t resident_bytes(void)
 /* The library's headers take 32 bytes for each byte of a buffer. */
 TEST(the_registration_takes_at_most_24_MiB)
 {
-	size_t before;
-
 	if (TAP_IS_SANITIZED)
 		SKIP("sanitizers have their own memory");
 	open_library("PROTON_ROCPROFILER_SDK_PATH");
-	before = resident_bytes();
+	size_t before = resident_bytes();
 	proton_prepare();
 	CHECK_LT(resident_bytes() - before, 24u << 20);
 }

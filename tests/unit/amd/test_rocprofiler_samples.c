@@ -18,14 +18,13 @@ static uint64_t loaded; /* the id of the loaded code */
 
 static void prepare(void)
 {
-	struct proton_error err;
 	char path[512];
 
 	if (code)
 		return;
 	load_fake();
 	snprintf(path, sizeof(path), "%s/fuzz/corpus/line_table/amd_dwarf_5", TESTS_DIR);
-	CHECK_OK(file_read_all(path, NULL, &code, &code_length, &err), err);
+	CHECK_DONE(file_read_all(path, NULL, &code, &code_length, &err));
 }
 
 static void load_code(void)
@@ -52,13 +51,12 @@ static uint64_t address_of(const char *function, uint64_t pc)
 {
 	struct code_object_section section;
 	struct code_object object;
-	const struct code_object_function *found;
-	uint64_t address;
 
 	CHECK_EQ(code_object_open(&object, code, code_length, NULL), PROTON_OK);
-	found = &object.functions[code_object_function_find(&object, function)];
+	const struct code_object_function *found =
+		&object.functions[code_object_function_find(&object, function)];
 	CHECK(code_object_section_get(&object, found->section, &section));
-	address = section.address + found->offset + pc;
+	uint64_t address = section.address + found->offset + pc;
 	code_object_close(&object);
 	return address;
 }
@@ -165,8 +163,6 @@ static uint64_t counter(const struct profile *profile, const char *name)
 
 TEST(samples_belong_to_their_launch_and_line)
 {
-	uint32_t line;
-
 	begin_loaded();
 	launch_in("one");
 	sample(WAITCNT, 5);
@@ -177,7 +173,7 @@ TEST(samples_belong_to_their_launch_and_line)
 	sample_of(loaded, sdk.last_dispatch(), "out", 0, WAITCNT, 4);
 	struct profile *profile = finish();
 	CHECK_STR(tree_of(profile), " one{ kern{ 6@kern=7 } } two{ kern{ 4@out=4 6@kern=3 } }");
-	line = find_line(profile, 6, 7);
+	uint32_t line = find_line(profile, 6, 7);
 	CHECK_EQ(value_of(profile, line, "num_stalled_samples"), 5);
 	CHECK_EQ(value_of(profile, line, "stalled_waitcnt"), 5);
 	CHECK_EQ(value_of(profile, line, "stalled_selected"), 2);
@@ -191,12 +187,10 @@ TEST(samples_belong_to_their_launch_and_line)
 
 TEST(samples_wait_for_the_record_of_their_dispatch)
 {
-	uint64_t dispatch;
-
 	begin_loaded();
 	fake.hold(true);
 	launch_in("one");
-	dispatch = sdk.last_dispatch();
+	uint64_t dispatch = sdk.last_dispatch();
 	/* The next dispatch's record comes first, and neither is there when the samples come. */
 	launch_ns("kern", 100);
 	sample_of(loaded, dispatch, "kern", 0, WAITCNT, 5);
@@ -209,10 +203,9 @@ TEST(samples_wait_for_the_record_of_their_dispatch)
 static uint32_t make_graph(void)
 {
 	uint32_t graph = fake.graph_create();
-	uint64_t scope;
 
 	fake.call(CUPTI_CALL_BEGIN_CAPTURE, 0);
-	scope = proton_scope_enter("first");
+	uint64_t scope = proton_scope_enter("first");
 	fake.graph_capture_kernel(graph, "kern");
 	proton_scope_exit(scope, NULL);
 	scope = proton_scope_enter("second");
@@ -241,10 +234,8 @@ static void replay_in(const char *name, uint32_t exec, uint32_t first, uint32_t 
 
 TEST(samples_of_a_replay_belong_to_its_kernels_where_they_were_captured)
 {
-	uint32_t exec;
-
 	begin_loaded();
-	exec = make_graph();
+	uint32_t exec = make_graph();
 	replay_in("one", exec, 1, 2);
 	replay_in("two", exec, 4, 8);
 	struct profile *profile = finish();
@@ -257,10 +248,8 @@ TEST(samples_of_a_replay_belong_to_its_kernels_where_they_were_captured)
 
 TEST(samples_of_a_graph_that_was_changed_by_hand_are_below_its_launch)
 {
-	uint32_t graph;
-
 	begin_loaded();
-	graph = fake.graph_create();
+	uint32_t graph = fake.graph_create();
 	fake.graph_capture_kernel(graph, "kern");
 	fake.graph_add_kernel(graph);
 	replay_in("one", fake.graph_instantiate(graph), 3, 5);
@@ -269,12 +258,9 @@ TEST(samples_of_a_graph_that_was_changed_by_hand_are_below_its_launch)
 
 TEST(samples_of_a_paused_replay_are_not_added)
 {
-	uint64_t scope;
-	uint32_t exec;
-
 	begin_loaded();
-	exec = make_graph();
-	scope = proton_scope_enter("one");
+	uint32_t exec = make_graph();
+	uint64_t scope = proton_scope_enter("one");
 	proton_deactivate(0, false, NULL);
 	fake.graph_launch(exec, "kern", true);
 	sample_replay(3, 5);

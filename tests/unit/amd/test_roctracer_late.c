@@ -6,11 +6,10 @@
 static int start_without_hip(uint32_t flags)
 {
 	struct proton_error err = {0};
-	int session;
 
 	kfd_make_machine();
 	find_fake_of_amd();
-	session = start_with((struct proton_session_options){.flags = flags}, &err);
+	int session = start_with((struct proton_session_options){.flags = flags}, &err);
 	if (session < 0)
 		FAIL("start: %s", err.text);
 	return session;

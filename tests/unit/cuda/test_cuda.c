@@ -8,12 +8,8 @@
 
 TEST(a_launch_is_attributed_to_the_scope_it_was_made_in)
 {
-	const struct profile_kernel *kernel;
-	const struct row_device *device;
-	uint64_t token;
-
 	start();
-	token = proton_scope_enter("outer");
+	uint64_t token = proton_scope_enter("outer");
 	for (int i = 1; i <= 10; i++)
 		launch_ns("mm", 100);
 	proton_scope_exit(token, NULL);
@@ -22,9 +18,10 @@ TEST(a_launch_is_attributed_to_the_scope_it_was_made_in)
 	CHECK(fake.is_idle());
 	CHECK_U64(rec_count(profile, "outer/mm"), 10);
 	CHECK_U64(rec_count(profile, "mm"), 1);
-	kernel = &profile->kernels[profile->nodes[rec_node(profile, "outer/mm")].first_kernel];
+	const struct profile_kernel *kernel =
+		&profile->kernels[profile->nodes[rec_node(profile, "outer/mm")].first_kernel];
 	CHECK_U64(kernel->total_ns, 1000);
-	device = &profile->devices[kernel->device];
+	const struct row_device *device = &profile->devices[kernel->device];
 	CHECK_STR(profile_text(profile, device->type), tests_cuda() ? "CUDA" : "HIP");
 	CHECK_STR(profile_text(profile, device->arch), tests_cuda() ? "90" : "gfx942");
 	CHECK_STR(profile_text(profile, device->name),
@@ -68,13 +65,12 @@ TEST(a_launch_inside_an_op_carries_the_ops_name)
 
 TEST(a_kernel_of_the_host_is_recorded_too)
 {
-	const struct profile_kernel *kernel;
-
 	start();
 	rec_kernel("on_the_cpu");
 	struct profile *profile = finish();
 	CHECK_U64(rec_count(profile, "on_the_cpu"), 1);
-	kernel = &profile->kernels[profile->nodes[rec_node(profile, "on_the_cpu")].first_kernel];
+	const struct profile_kernel *kernel =
+		&profile->kernels[profile->nodes[rec_node(profile, "on_the_cpu")].first_kernel];
 	CHECK_STR(profile_text(profile, profile->devices[kernel->device].type), "CPU");
 }
 
@@ -100,10 +96,8 @@ TEST(two_devices_are_kept_apart)
 
 TEST(all_kernels_of_a_graph_launch_belong_to_it)
 {
-	uint64_t token;
-
 	start();
-	token = proton_scope_enter("replay");
+	uint64_t token = proton_scope_enter("replay");
 	for (int i = 0; i < 3; i++)
 		fake.launch(&(struct fake_launch){.call = CUPTI_CALL_GRAPH_LAUNCH,
 						  .name = "node",
@@ -138,8 +132,6 @@ static uint32_t first_config(const struct profile *profile, const char *path)
 
 TEST(each_configuration_of_a_kernel_is_kept_once)
 {
-	const struct row_config *launch;
-
 	start();
 	for (int i = 0; i < 10; i++)
 		launch_blocks(100, 5);
@@ -148,7 +140,7 @@ TEST(each_configuration_of_a_kernel_is_kept_once)
 		launch_blocks(100, 5);
 	}
 	struct profile *profile = finish();
-	launch = &profile->configs[first_config(profile, "k")];
+	const struct row_config *launch = &profile->configs[first_config(profile, "k")];
 	CHECK_U64(launch->count, 13);
 	CHECK_U64(launch->total_ns, 65);
 	CHECK_U64(launch->config.grid[0], 100);
@@ -292,11 +284,10 @@ static void add_flops(double flops)
 TEST(a_replay_shows_where_its_kernels_were_captured_and_counts_their_flops_each_time)
 {
 	struct proton_context where;
-	uint64_t token;
 
 	start();
 	fake.call(CUPTI_CALL_BEGIN_CAPTURE_V2, 0);
-	token = proton_scope_enter("cap");
+	uint64_t token = proton_scope_enter("cap");
 	capture_kernel(0);
 	proton_op_enter(proton_frame("mm_64", 5), &where);
 	add_flops(100);
@@ -321,12 +312,10 @@ TEST(vectors_and_metrics_added_after_the_last_kernel_count_at_every_replay)
 				       .type = PROTON_METRIC_INT64_VECTOR,
 				       .count = 2,
 				       .value.int64s = counts};
-	const uint64_t *words;
-	uint64_t token;
 	int session = start();
 
 	fake.call(CUPTI_CALL_BEGIN_CAPTURE_V2, 0);
-	token = proton_scope_enter("cap");
+	uint64_t token = proton_scope_enter("cap");
 	CHECK_EQ(proton_metrics_add(proton_context_here(), &metric, 1, NULL), PROTON_OK);
 	capture_kernel(0);
 	add_flops(100);
@@ -343,7 +332,8 @@ TEST(vectors_and_metrics_added_after_the_last_kernel_count_at_every_replay)
 	CHECK_U64(rec_counter(session, "lost: device or CUDA graph metric value"), 2);
 	struct profile *profile = finish();
 	CHECK_NEAR(rec_value(profile, "<captured_at>/cap", "flops16")->as.float64, 300, 0);
-	words = profile->words + rec_value(profile, "<captured_at>/cap", "counts")->as.vector;
+	const uint64_t *words = profile->words +
+				rec_value(profile, "<captured_at>/cap", "counts")->as.vector;
 	CHECK_U64(words[0], 2);
 	CHECK_U64(words[1], 6);
 	CHECK_U64(words[2], 120);
@@ -498,12 +488,11 @@ TEST(launches_during_a_pause_do_not_count_as_lost)
 
 TEST(a_failed_launch_is_not_waited_for)
 {
-	uint64_t begin_ns;
 	int session = start();
 
 	fake.launch(&(struct fake_launch){
 		.call = CUPTI_CALL_LAUNCH_KERNEL, .name = "too big", .result = 1});
-	begin_ns = clock_monotonic_ns();
+	uint64_t begin_ns = clock_monotonic_ns();
 	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
 	CHECK_LT(clock_monotonic_ns() - begin_ns, 4000000000);
 	CHECK_U64(rec_counter(session, "lost: kernel record never received"), 0);
@@ -700,10 +689,9 @@ TEST(a_profile_contains_the_recorder_version_and_overhead)
 static void *launch_many(void *data)
 {
 	char name[16];
-	uint64_t token;
 
 	snprintf(name, sizeof(name), "t%d", (int)(intptr_t)data);
-	token = proton_scope_enter(name);
+	uint64_t token = proton_scope_enter(name);
 	for (int i = 0; i < 500; i++)
 		launch_ns("k", 5);
 	proton_scope_exit(token, NULL);

@@ -27,12 +27,11 @@ static void need_fresh_process(void)
 static int start_awaiting_with(uint32_t flags)
 {
 	struct proton_error err = {0};
-	int session;
 
 	if (tests_backend("rocprofiler"))
 		setenv("ROCP_TOOL_LIBRARIES", "/nowhere/libproton_rocprofiler.so", 1);
 	proton_await_driver();
-	session = start_with((struct proton_session_options){.flags = flags}, &err);
+	int session = start_with((struct proton_session_options){.flags = flags}, &err);
 	if (session < 0)
 		FAIL("start: %s", err.text);
 	return session;
@@ -112,10 +111,9 @@ static void check_untouched(void)
 static void in_child(void (*run)(void))
 {
 	int status;
-	pid_t pid;
 
 	fflush(stdout);
-	pid = fork();
+	pid_t pid = fork();
 	if (pid == 0) {
 		*rec_directory = '\0'; /* the parent removes its own */
 		run();
@@ -300,11 +298,10 @@ TEST(a_failed_start_is_reported_at_once_and_at_the_end)
 TEST(a_driver_that_did_not_call_back_is_noticed)
 {
 	struct proton_error err = {0};
-	int session;
 
 	ONLY_CUDA("HIP that did not call the tool is in test_rocprofiler_backend");
 	need_fresh_process();
-	session = start_awaiting();
+	int session = start_awaiting();
 	CHECK_EQ(fake.cu_init(0), 0); /* without a callback */
 	CHECK_EQ(proton_deactivate(session, true, &err), PROTON_E_STATE);
 	CHECK_HAS(err.text, "CUDA_INJECTION64_PATH");

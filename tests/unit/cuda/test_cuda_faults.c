@@ -143,8 +143,6 @@ static bool session_with_fault(const struct entry *entry, bool may_stay)
 {
 	struct proton_error err = {0};
 	struct proton_error flush_err = {0};
-	uint64_t known;
-	int flushed;
 	int session = start_all(entry, &err);
 
 	if (session < 0) {
@@ -158,8 +156,8 @@ static bool session_with_fault(const struct entry *entry, bool may_stay)
 		return false;
 	}
 	work();
-	flushed = proton_deactivate(session, true, &flush_err);
-	known = rec_counter(session, "kernels") + losses(session);
+	int flushed = proton_deactivate(session, true, &flush_err);
+	uint64_t known = rec_counter(session, "kernels") + losses(session);
 	if (flushed != PROTON_OK)
 		CHECK_LT(20, strlen(flush_err.text));
 	if (known < KERNELS && flushed == PROTON_OK)
@@ -229,10 +227,9 @@ static void in_child(void (*run)(const struct entry *, uint32_t, uint32_t),
 		     const struct entry *entry, uint32_t first, uint32_t count)
 {
 	int status;
-	pid_t pid;
 
 	fflush(stdout);
-	pid = fork();
+	pid_t pid = fork();
 	if (pid == 0) {
 		*rec_directory = '\0';
 		run(entry, first, count);
@@ -309,11 +306,10 @@ TEST(a_start_that_fails_half_way_leaves_nothing)
 	static const struct entry enable_roctracer = {"roctracer_enable_op_callback", false, false,
 						      false};
 	const struct entry *enable = tests_cuda() ? &enable_cupti : &enable_roctracer;
-	uint32_t calls;
 
 	NOT_WITH("rocprofiler", "a process registers once: each_call_of_a_registration_may_fail");
 	start();
-	calls = fake.calls(enable->name);
+	uint32_t calls = fake.calls(enable->name);
 	rec_finalize(PROTON_ALL_SESSIONS, "none");
 	CHECK_LT(10, calls);
 	for (uint32_t call = 1; call <= calls; call++) {

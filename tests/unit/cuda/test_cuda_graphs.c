@@ -30,10 +30,9 @@ static void capture(uint32_t graph, const char *scope, int kernels)
 static uint32_t captured_exec(const char *scope, int kernels)
 {
 	uint32_t graph = fake.graph_create();
-	uint32_t exec;
 
 	capture(graph, scope, kernels);
-	exec = fake.graph_instantiate(graph);
+	uint32_t exec = fake.graph_instantiate(graph);
 	fake.graph_destroy(graph);
 	return exec;
 }
@@ -59,11 +58,10 @@ TEST(a_graph_is_freed_at_once_and_an_executable_one_after_the_next_flush)
 {
 	int session = start();
 	uint32_t graph = fake.graph_create();
-	uint32_t exec;
 
 	capture(graph, "cap", 3);
 	CHECK_EQ(captured_nodes_count(), 3);
-	exec = fake.graph_instantiate(graph);
+	uint32_t exec = fake.graph_instantiate(graph);
 	CHECK_EQ(captured_nodes_count(), 6);
 	fake.graph_destroy(graph);
 	CHECK_EQ(captured_nodes_count(), 3);
@@ -132,11 +130,10 @@ TEST(a_body_that_does_not_run_counts_nothing_and_goes_with_its_graph)
 	int session = start();
 	uint32_t graph = fake.graph_create();
 	uint32_t body, exec;
-	uint64_t token;
 
 	capture(graph, "always", 1);
 	body = fake.graph_add_body(graph);
-	token = proton_scope_enter("sometimes");
+	uint64_t token = proton_scope_enter("sometimes");
 	fake.call(CUPTI_CALL_BEGIN_CAPTURE_TO_GRAPH, 0);
 	add_flops(100);
 	fake.graph_capture_kernel(body, "node");
@@ -192,12 +189,11 @@ TEST(before_13_0_an_updated_executable_keeps_its_first_capture)
 TEST(a_node_added_without_a_capture_belongs_to_where_it_was_added)
 {
 	uint32_t graph;
-	uint64_t token;
 
 	ONLY_CUDA("HIP does not report nodes that are added to a graph");
 	start();
 	graph = fake.graph_create();
-	token = proton_scope_enter("built");
+	uint64_t token = proton_scope_enter("built");
 	fake.graph_add_kernel(graph);
 	fake.graph_add_kernel(graph);
 	add_flops(7); /* no capture: a value of the scope, recorded once */
@@ -246,12 +242,10 @@ TEST(a_graph_from_before_the_start_is_reported_once_with_upstreams_text)
 TEST(two_sessions_and_a_pause_in_the_middle_of_a_capture)
 {
 	struct proton_error err;
-	uint32_t graph;
-	int second;
 
 	start();
-	second = start_named("b", tested_backend(), &err);
-	graph = fake.graph_create();
+	int second = start_named("b", tested_backend(), &err);
+	uint32_t graph = fake.graph_create();
 	fake.call(CUPTI_CALL_BEGIN_CAPTURE, 0);
 	fake.graph_capture_kernel(graph, "node");
 	proton_deactivate(second, true, NULL);
@@ -267,16 +261,13 @@ TEST(two_sessions_and_a_pause_in_the_middle_of_a_capture)
 
 TEST(a_session_may_end_in_the_middle_of_a_capture_and_the_next_begin_in_it)
 {
-	uint32_t graph;
-	int session;
-
 	start();
-	graph = fake.graph_create();
+	uint32_t graph = fake.graph_create();
 	fake.call(CUPTI_CALL_BEGIN_CAPTURE, 0);
 	fake.graph_capture_kernel(graph, "node");
 	rec_finalize(PROTON_ALL_SESSIONS, "none");
 	CHECK_EQ(captured_nodes_count(), 0);
-	session = start();
+	int session = start();
 	fake.graph_capture_kernel(graph, "node");
 	fake.call(CUPTI_CALL_END_CAPTURE, 0);
 	replay(fake.graph_instantiate(graph), 2);
@@ -326,12 +317,11 @@ static uint32_t calls_so_far(void)
 
 TEST(a_replay_calls_nothing_of_cupti_whatever_its_nodes)
 {
-	uint32_t exec;
 	bool is_quiet = false;
 
 	ONLY_CUDA("this counts calls of CUPTI");
 	start();
-	exec = captured_exec("cap", 100);
+	uint32_t exec = captured_exec("cap", 100);
 	/* The periodic flush, which does call CUPTI, runs during some of these. */
 	for (int i = 0; i < 100 && !is_quiet; i++) {
 		uint32_t before = calls_so_far();

@@ -8,10 +8,8 @@
 
 TEST(a_session_ends_between_replays_and_the_context_stays_whole)
 {
-	uint32_t exec;
-
 	start();
-	exec = make_graph();
+	uint32_t exec = make_graph();
 	replay(exec);
 	end();
 	CHECK_EQ(fake.calls("cuptiFinalize"), 1);
@@ -26,10 +24,8 @@ TEST(a_session_ends_between_replays_and_the_context_stays_whole)
 
 TEST(cupti_stays_attached_while_another_thread_replays_graphs)
 {
-	uint32_t exec;
-
 	start();
-	exec = make_graph();
+	uint32_t exec = make_graph();
 	other_begin(exec);
 	other_replay();
 	rec_begin_saying();
@@ -77,10 +73,8 @@ TEST(a_start_with_sampling_does_not_leave_cupti_while_another_thread_uses_graphs
 
 TEST(cupti_is_not_left_while_a_graph_may_be_patched_for_no_records)
 {
-	uint32_t exec;
-
 	start();
-	exec = make_graph();
+	uint32_t exec = make_graph();
 	other_begin(exec);
 	other_replay();
 	end();
@@ -122,12 +116,11 @@ static void *replay_slowly(void *exec)
 /* Ends a session while another thread is in a replay. The number of cuptiFinalize(). */
 static uint32_t end_within_a_replay(bool returns)
 {
-	uint32_t exec;
 	pthread_t thread;
 
 	proton_holder_set(&holder);
 	start();
-	exec = make_graph();
+	uint32_t exec = make_graph();
 	replay(exec);
 	atomic_store(&may_return, returns);
 	CHECK_EQ(pthread_create(&thread, NULL, replay_slowly, (void *)(uintptr_t)exec), 0);
@@ -170,12 +163,11 @@ static void *replay_and_leave_slowly(void *exec)
 /* It lost the context on a busy host with 4 GPUs (H100, CUPTI 13.0). */
 TEST(a_thread_without_a_processor_after_the_last_callback_is_in_the_driver)
 {
-	uint32_t exec;
 	pthread_t thread;
 
 	proton_holder_set(&holder);
 	start();
-	exec = make_graph();
+	uint32_t exec = make_graph();
 	replay(exec);
 	CHECK_EQ(pthread_create(&thread, NULL, replay_and_leave_slowly, (void *)(uintptr_t)exec),
 		 0);
@@ -242,12 +234,11 @@ static void *replay_wanting_runtime(void *exec)
 
 TEST(a_host_function_within_a_replay_gets_the_lock_of_the_runtime)
 {
-	uint32_t exec;
 	pthread_t thread;
 
 	proton_holder_set(&runtime_holder);
 	start();
-	exec = make_graph();
+	uint32_t exec = make_graph();
 	replay(exec);
 	CHECK_EQ(pthread_create(&thread, NULL, replay_wanting_runtime, (void *)(uintptr_t)exec), 0);
 	while (!atomic_load(&is_replaying))
@@ -263,13 +254,11 @@ TEST(a_host_function_within_a_replay_gets_the_lock_of_the_runtime)
 
 TEST(a_host_function_on_the_gpu_gets_the_lock_of_the_runtime)
 {
-	uint32_t exec;
-
 	proton_holder_set(&runtime_holder);
 	begin_with_context();
 	start();
 	launch_function("k", NULL, 1000); /* in a context that is waited for */
-	exec = make_graph();
+	uint32_t exec = make_graph();
 	replay(exec);
 	fake.set_waiting(want_runtime);
 	end();
@@ -330,10 +319,9 @@ static bool rests(void)
 TEST(a_deactivated_session_leaves_cupti_and_an_activated_one_records_again)
 {
 	int session = start();
-	uint32_t exec;
 
 	proton_holder_set(&holder);
-	exec = make_graph();
+	uint32_t exec = make_graph();
 	replay(exec);
 	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
 	CHECK(rests());
@@ -448,7 +436,6 @@ static void *launch_without_end(void *unused)
 TEST(launches_at_the_moment_of_an_activation_are_not_waited_for)
 {
 	int session = start();
-	uint64_t begin_ns;
 	pthread_t thread;
 
 	CHECK_EQ(pthread_create(&thread, NULL, launch_without_end, NULL), 0);
@@ -458,7 +445,7 @@ TEST(launches_at_the_moment_of_an_activation_are_not_waited_for)
 		CHECK_EQ(proton_activate(session, NULL), PROTON_OK);
 		usleep(1000);
 	}
-	begin_ns = clock_monotonic_ns();
+	uint64_t begin_ns = clock_monotonic_ns();
 	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
 	CHECK_LT(clock_monotonic_ns() - begin_ns, 4000000000ull);
 	CHECK_U64(rec_counter(session, "lost: kernel record never received"), 0);
@@ -486,11 +473,10 @@ TEST(a_new_session_wakes_a_backend_that_rests)
 {
 	struct proton_error err;
 	int session = start();
-	int second;
 
 	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
 	CHECK(rests());
-	second = start_named("b", "cupti", &err);
+	int second = start_named("b", "cupti", &err);
 	CHECK_LE(0, second);
 	launch_ns("k", 5);
 	CHECK_EQ(proton_deactivate(second, true, NULL), PROTON_OK);
@@ -578,10 +564,9 @@ TEST(the_vendor_is_not_left_within_a_session)
 TEST(a_lost_context_is_named)
 {
 	struct proton_error err;
-	uint32_t exec;
 
 	start();
-	exec = make_graph();
+	uint32_t exec = make_graph();
 	replay(exec);
 	fake.graph_launch_around(exec, "node", fake.other_finalize);
 	CHECK_EQ(fake.graph_result(), 719);

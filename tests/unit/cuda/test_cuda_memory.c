@@ -91,11 +91,9 @@ static uint32_t copy_hip(const char *call, uint32_t operation, uint64_t bytes, u
 /* One copy to the device, with CUDA from pinned memory. */
 static uint32_t copy_in(uint64_t bytes)
 {
-	uint32_t call;
-
 	if (!tests_cuda())
 		return copy_hip("hipMemcpyHtoDAsync", SDK_COPY_HOST_TO_DEVICE, bytes, 1);
-	call = call_driver(call_number("cuMemcpyHtoDAsync_v2"));
+	uint32_t call = call_driver(call_number("cuMemcpyHtoDAsync_v2"));
 	record_copy(call, 1, 2, 3, bytes, 0);
 	return call;
 }
@@ -110,11 +108,9 @@ static void copy_out(uint64_t bytes)
 
 static uint32_t set(uint64_t bytes)
 {
-	uint32_t call;
-
 	if (!tests_cuda())
 		return copy_hip("hipMemsetAsync", 0, bytes, 1);
-	call = call_driver(call_number("cuMemsetD8Async"));
+	uint32_t call = call_driver(call_number("cuMemsetD8Async"));
 	record_set(call, bytes);
 	return call;
 }
@@ -148,7 +144,6 @@ static int64_t memory_bytes(const struct profile *profile, const char *path)
 
 TEST(copies_and_memsets_are_attributed_like_kernels)
 {
-	const struct profile_kernel *kernel;
 	int session = start_memory("a");
 	uint64_t token = proton_scope_enter("load");
 
@@ -167,8 +162,9 @@ TEST(copies_and_memsets_are_attributed_like_kernels)
 	CHECK_U64(rec_count(profile, below("load", out())), 1);
 	CHECK_U64(rec_count(profile, "load/Memset (Device)"), 1);
 	CHECK_EQ(memory_bytes(profile, "load/Memset (Device)"), 64);
-	kernel = &profile->kernels[profile->nodes[rec_node(profile, "load/Memset (Device)")]
-					   .first_kernel];
+	const struct profile_kernel *kernel =
+		&profile->kernels[profile->nodes[rec_node(profile, "load/Memset (Device)")]
+					  .first_kernel];
 	CHECK_U64(kernel->total_ns, 20);
 	CHECK_U64(kernel->first_config, 0);
 	CHECK_STR(profile_text(profile, profile->devices[kernel->device].type),
@@ -207,10 +203,9 @@ static void check_event(const struct profile *profile, enum event_kind kind, con
 TEST(copies_and_memsets_are_separate_kinds_of_events)
 {
 	uint32_t calls[3];
-	uint64_t token;
 
 	start_memory_trace();
-	token = proton_scope_enter("load");
+	uint64_t token = proton_scope_enter("load");
 	calls[0] = copy_in(4096);
 	calls[1] = set(64);
 	calls[2] = set(5000000000);
@@ -286,10 +281,9 @@ static uint32_t make_every_call(void)
 
 TEST(every_memory_call_is_recorded)
 {
-	uint32_t calls;
 	int session = start_memory("a");
+	uint32_t calls = make_every_call();
 
-	calls = make_every_call();
 	CHECK_LT(tests_cuda() ? 100 : 50, (int)calls);
 	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
 	CHECK_U64(rec_counter(session, "lost: memory record without a known call"), 0);
@@ -334,12 +328,11 @@ TEST(memory_calls_are_enabled_only_during_sessions_with_memory)
 {
 	struct proton_error err;
 	uint32_t before, enabled;
-	int second;
 
 	CHECK_LE(0, start_flags("a", 0, &err));
 	before = fake.calls(enabling());
 	copy_in(10);
-	second = start_memory("b");
+	int second = start_memory("b");
 	enabled = fake.calls(enabling());
 	CHECK_U64(enabled, before + (tests_cuda() ? 3 : 1));
 	copy_in(10);
@@ -402,12 +395,11 @@ TEST(a_replay_shows_captured_copies_and_the_kernel_keeps_its_metrics)
 		.name = "flops16", .type = PROTON_METRIC_DOUBLE, .value.float64 = 100};
 	struct proton_context where;
 	uint32_t correlation;
-	uint64_t token;
 
 	ONLY_CUDA("copies in HIP's graphs are matched by their order: test_hip_graphs");
 	start_memory("a");
 	fake.call(CUPTI_CALL_BEGIN_CAPTURE_V2, 0);
-	token = proton_scope_enter("cap");
+	uint64_t token = proton_scope_enter("cap");
 	proton_op_enter(proton_frame("mm_64", 5), &where);
 	CHECK_EQ(proton_metrics_add(proton_context_here(), &flops, 1, NULL), PROTON_OK);
 	call_driver(call_number("cuMemsetD8Async"));

@@ -13,13 +13,12 @@
 
 TEST(samples_are_attributed_to_the_only_context_of_their_function)
 {
-	uint64_t token;
 	int session = start_sampling("pcsampling");
 
 	fake.context_create(&gpu0);
 	CHECK_U64(fake.pcs_period(&gpu0), 14);
 	CHECK(fake.pcs_is_started(&gpu0));
-	token = proton_scope_enter("s");
+	uint64_t token = proton_scope_enter("s");
 	launch_function("mm", NULL, 1000000);
 	take(77, "mm", 0x10, "wait", 5);
 	take(77, "mm", 0x20, "selected", 3);
@@ -80,12 +79,11 @@ TEST(functions_of_one_name_are_distinguished_by_their_cubins)
 {
 	int session = start_sampling("pcsampling");
 	void *half, *whole;
-	uint64_t token;
 
 	fake.context_create(&gpu0);
 	half = fake.module_load("half", 5);
 	whole = fake.module_load("whole", 6);
-	token = proton_scope_enter("x");
+	uint64_t token = proton_scope_enter("x");
 	launch_function("mm", fake.module_function(half, "mm"), 3000000);
 	proton_scope_exit(token, NULL);
 	token = proton_scope_enter("y");
@@ -196,7 +194,6 @@ TEST(samples_that_a_read_leaves_for_the_next_one_have_their_function)
 
 TEST(samples_that_arrived_are_compared_with_those_expected)
 {
-	const char *expected;
 	int session = start_sampling("pcsampling:interval=4096");
 
 	rec_begin_saying();
@@ -206,7 +203,7 @@ TEST(samples_that_arrived_are_compared_with_those_expected)
 	take(77, "mm", 0, "wait", 20);
 	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
 	struct profile *profile = finish();
-	expected = rec_info(profile, "pc_sampling_expected");
+	const char *expected = rec_info(profile, "pc_sampling_expected");
 	CHECK_LT(1000, atol(expected));
 	CHECK_STR(rec_info(profile, "pc_sampling_received"), "20");
 	CHECK_EQ(rec_printed("20 of about"), 1);
@@ -235,10 +232,8 @@ TEST(a_kernel_without_samples_has_the_number_0)
 
 TEST(a_context_that_exists_at_the_start_is_sampled)
 {
-	int session;
-
 	unsetenv("FAKE_CUDA_NO_CONTEXT");
-	session = start_sampling("PCSampling:interval=50000");
+	int session = start_sampling("PCSampling:interval=50000");
 	launch_function("mm", NULL, 1000);
 	fake.context_create(&gpu1);
 	CHECK_U64(fake.pcs_period(&gpu1), 16); /* nearest: 65536 */
@@ -306,13 +301,12 @@ static void *take_late(void *unused)
 
 TEST(a_flush_waits_while_none_of_many_samples_has_come)
 {
-	uint64_t begin_ns;
 	pthread_t thread;
 
 	start_sampling("pcsampling");
 	fake.context_create(&gpu0);
 	launch_function("mm", NULL, 100000000);
-	begin_ns = clock_monotonic_ns();
+	uint64_t begin_ns = clock_monotonic_ns();
 	CHECK_EQ(pthread_create(&thread, NULL, take_late, NULL), 0);
 	struct profile *profile = finish();
 	pthread_join(thread, NULL);
@@ -487,13 +481,11 @@ static uint64_t now_ns(void)
 
 TEST(a_window_lasts_from_its_first_launch)
 {
-	uint64_t launched_ns;
-
 	start_sampling("pcsampling:windows=60ms/61ms");
 	fake.context_create(&gpu0);
 	wait_for_reads();
 	CHECK_U64(fake.calls("cuptiPCSamplingStop"), 0);
-	launched_ns = now_ns();
+	uint64_t launched_ns = now_ns();
 	launch_function("mm", NULL, 1000);
 	wait_for_calls("cuptiPCSamplingStop", 1);
 	CHECK_LE(60000000, now_ns() - launched_ns);
@@ -650,11 +642,10 @@ static int claim(void)
 TEST(two_processes_do_not_sample_one_gpu_at_a_time)
 {
 	struct proton_error err;
-	int fd;
 
 	unsetenv("FAKE_CUDA_NO_CONTEXT");
 	load_fake();
-	fd = claim();
+	int fd = claim();
 	CHECK_LE(0, fd);
 	CHECK_LT(start_mode("a", "pcsampling", &err), 0);
 	CHECK_EQ(err.status, PROTON_E_BUSY);
@@ -676,13 +667,11 @@ TEST(two_processes_do_not_sample_one_gpu_at_a_time)
  */
 TEST(a_start_ignores_a_context_that_another_thread_destroys)
 {
-	int session;
-
 	unsetenv("FAKE_CUDA_NO_CONTEXT");
 	load_fake();
 	fake.fail("cuptiPCSamplingEnable", 1, 1, CUPTI_E_INVALID_CONTEXT);
 	rec_begin_saying();
-	session = start_sampling("pcsampling");
+	int session = start_sampling("pcsampling");
 	/* Here it lives: its next launch enables it. */
 	launch_function("mm", NULL, 1000);
 	CHECK_U64(fake.calls("cuptiPCSamplingEnable"), 2);
@@ -729,13 +718,12 @@ TEST(many_samples_of_code_that_cupti_adds_are_reported)
 
 TEST(serialized_samples_are_those_of_their_launch)
 {
-	uint64_t token;
 	uint32_t launches[2];
 	int session = start_sampling("pcsampling:serialized");
 
 	fake.context_create(&gpu0);
 	CHECK(fake.pcs_is_serialized(&gpu0));
-	token = proton_scope_enter("x");
+	uint64_t token = proton_scope_enter("x");
 	launches[0] = launch_function("mm", NULL, 3000000);
 	proton_scope_exit(token, NULL);
 	token = proton_scope_enter("y");
@@ -780,7 +768,6 @@ static int run_child(int session)
 TEST(a_child_does_not_sample_and_its_parent_does)
 {
 	int session, status;
-	pid_t pid;
 
 	if (TAP_IS_SANITIZED)
 		SKIP("sanitizer locks that a thread holds at fork() stay locked");
@@ -789,7 +776,7 @@ TEST(a_child_does_not_sample_and_its_parent_does)
 	launch_function("mm", NULL, 1000000);
 	take(77, "mm", 0x10, "wait", 5);
 	fflush(stdout);
-	pid = fork();
+	pid_t pid = fork();
 	if (pid == 0) {
 		*rec_directory = '\0'; /* the parent removes its own */
 		exit(run_child(session));

@@ -35,10 +35,8 @@ TEST(threads_are_held_from_before_attaching_until_sampling_is_enabled)
 
 TEST(samples_of_graphs_that_are_older_than_the_session_are_known)
 {
-	uint32_t exec;
-
 	begin_with_context();
-	exec = make_graph();
+	uint32_t exec = make_graph();
 	replay(exec);
 	for (int i = 0; i < 3; i++) {
 		start_sampling("pcsampling");
@@ -121,13 +119,10 @@ static uint64_t ns_of_launch(void)
 /* In storms of threads on an H100, each launch of a session took 200 ms. */
 TEST(launches_in_a_context_that_is_sampled_do_not_wait_for_replays)
 {
-	pthread_t thread;
-	uint32_t exec;
-
 	begin_with_context();
-	exec = make_graph();
+	uint32_t exec = make_graph();
 	start_sampling("pcsampling");
-	thread = begin_long_replay(exec);
+	pthread_t thread = begin_long_replay(exec);
 	CHECK_LT(ns_of_launch(), 100000000);
 	context = &gpu0_second; /* it cannot be sampled */
 	CHECK_LT(ns_of_launch(), 100000000);
@@ -137,14 +132,11 @@ TEST(launches_in_a_context_that_is_sampled_do_not_wait_for_replays)
 
 TEST(a_launch_in_a_new_context_waits_for_replays_once_in_a_second)
 {
-	pthread_t thread;
-	uint32_t exec;
-
 	begin_with_context();
-	exec = make_graph();
+	uint32_t exec = make_graph();
 	start_sampling("pcsampling");
 	context = &gpu1;
-	thread = begin_long_replay(exec);
+	pthread_t thread = begin_long_replay(exec);
 	CHECK_LT(ns_of_launch(), 100000000);
 	CHECK_U64(fake.pcs_period(&gpu1), 0);
 	end_long_replay(thread);

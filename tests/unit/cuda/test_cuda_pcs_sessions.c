@@ -7,17 +7,14 @@
 
 TEST(a_second_session_gets_samples_of_a_module_loaded_between_the_two)
 {
-	void *module;
-	int session;
-
 	begin_with_context();
-	session = start_sampling("pcsampling");
+	int session = start_sampling("pcsampling");
 	launch_function("mm", NULL, 1000);
 	end();
 	CHECK_U64(fake.calls("cuptiPCSamplingDisable"), 1);
 	CHECK_U64(fake.calls("cuptiFinalize"), 1);
 	CHECK(!fake.pcs_is_started(&gpu0));
-	module = fake.module_load("between", 8);
+	void *module = fake.module_load("between", 8);
 	session = start_sampling("pcsampling");
 	CHECK(fake.pcs_is_started(&gpu0));
 	launch_function("late", fake.module_function(module, "late"), 1000);
@@ -32,13 +29,10 @@ TEST(a_second_session_gets_samples_of_a_module_loaded_between_the_two)
 /* Sampling is not enabled in it: sessions of records are as without PC sampling. */
 TEST(a_session_of_another_mode_releases_the_contexts)
 {
-	uint32_t enabled;
-	int session;
-
 	begin_with_context();
 	start_sampling("pcsampling");
 	end();
-	enabled = fake.calls("cuptiPCSamplingEnable");
+	uint32_t enabled = fake.calls("cuptiPCSamplingEnable");
 	start();
 	CHECK_U64(fake.pcs_period(&gpu0), 0);
 	launch_function("mm", NULL, 1000);
@@ -46,7 +40,7 @@ TEST(a_session_of_another_mode_releases_the_contexts)
 	CHECK_U64(fake.calls("cuptiPCSamplingEnable"), enabled);
 	CHECK_U64(fake.calls("cuptiPCSamplingDisable"), 1);
 	CHECK_U64(fake.calls("cuptiFinalize"), 2);
-	session = start_sampling("pcsampling");
+	int session = start_sampling("pcsampling");
 	launch_function("mm", NULL, 1000);
 	take(77, "mm", 0, "wait", 5);
 	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
@@ -253,7 +247,6 @@ TEST(modules_are_asked_for_only_while_a_sampled_function_has_no_cubin)
 {
 	int (*get_current)(void **context);
 	void *modules[2], *functions[2];
-	int session;
 
 	load_fake();
 	for (int i = 0; i < 2; i++) {
@@ -263,7 +256,7 @@ TEST(modules_are_asked_for_only_while_a_sampled_function_has_no_cubin)
 	unsetenv("FAKE_CUDA_NO_CONTEXT");
 	fake_find(&get_current, fake_open("PROTON_CUDA_PATH"), "cuCtxGetCurrent");
 	get_current(&context);
-	session = start_sampling("pcsampling");
+	int session = start_sampling("pcsampling");
 	for (int i = 0; i < 2; i++) {
 		/* The first samples end the asking; the second function begins it. */
 		CHECK_EQ(callbacks_of_launch(functions[i]), i ? 2 : 3);
@@ -283,16 +276,14 @@ TEST(modules_are_asked_for_only_while_a_sampled_function_has_no_cubin)
 TEST(asking_for_modules_ends_if_a_cubin_never_comes)
 {
 	int (*get_current)(void **context);
-	void *function;
 	uint32_t events = 0;
-	int session;
 
 	load_fake();
-	function = fake.module_function(fake.module_load("first", 5), "mm");
+	void *function = fake.module_function(fake.module_load("first", 5), "mm");
 	unsetenv("FAKE_CUDA_NO_CONTEXT");
 	fake_find(&get_current, fake_open("PROTON_CUDA_PATH"), "cuCtxGetCurrent");
 	get_current(&context);
-	session = start_sampling("pcsampling");
+	int session = start_sampling("pcsampling");
 	/* More functions than are remembered: none is new forever. */
 	for (int round = 0; round < 3; round++) {
 		for (uint64_t crc = 1; crc <= 100; crc++)
@@ -311,13 +302,12 @@ TEST(asking_for_modules_ends_if_a_cubin_never_comes)
 static void add_cubin(const char *directory, const char *bytes)
 {
 	char path[64];
-	FILE *file;
 
 	CHECK_EQ(mkdir(rec_path(directory), 0700), 0);
 	if (!bytes)
 		return;
 	snprintf(path, sizeof(path), "%s/old.cubin", directory);
-	file = fopen(rec_path(path), "w");
+	FILE *file = fopen(rec_path(path), "w");
 	CHECK(file && fputs(bytes, file) >= 0 && fclose(file) == 0);
 }
 
@@ -325,8 +315,6 @@ static void add_cubin(const char *directory, const char *bytes)
 TEST(cubin_of_a_module_without_launches_is_found_in_the_cache_of_triton)
 {
 	char cache[256];
-	uint64_t crc;
-	int session;
 
 	snprintf(cache, sizeof(cache), "%s", rec_path("cache"));
 	setenv("TRITON_CACHE_DIR", cache, 1);
@@ -339,8 +327,8 @@ TEST(cubin_of_a_module_without_launches_is_found_in_the_cache_of_triton)
 		add_cubin(other, i % 4 ? NULL : "another kernel of this name");
 	}
 	load_fake();
-	crc = fake.module_crc(fake.module_load("the cubin", 9));
-	session = start_sampling("pcsampling");
+	uint64_t crc = fake.module_crc(fake.module_load("the cubin", 9));
+	int session = start_sampling("pcsampling");
 	fake.context_create(&gpu0);
 	launch_function("other", NULL, 1000);
 	take(crc, "old", 0, "wait", 5);
@@ -374,12 +362,10 @@ static uint64_t ns_until_reads(uint32_t count)
 /* A read may make launches wait. */
 TEST(reads_are_rarer_while_few_pcs_come)
 {
-	uint32_t before;
-
 	start_sampling("pcsampling");
 	fake.context_create(&gpu0);
 	ns_until_reads(4);
-	before = fake.calls("cuptiPCSamplingGetData");
+	uint32_t before = fake.calls("cuptiPCSamplingGetData");
 	CHECK(ns_until_reads(before + 4) > 3 * 75000000ull);
 	end();
 }

@@ -561,11 +561,9 @@ TEST(a_replay_before_an_update_is_attributed_by_its_source)
 
 TEST(sources_agree_with_the_events)
 {
-	uint32_t exec;
-
 	wish("2");
 	start();
-	exec = fake.graph_instantiate(capture("one"));
+	uint32_t exec = fake.graph_instantiate(capture("one"));
 	fake.graph_launch(exec, "k", true);
 	struct profile *profile = finish();
 	CHECK_U64(rec_count(profile, "<captured_at>/one/k"), 1);

@@ -74,13 +74,10 @@ static int start_device_of_hip(void)
 
 static int start_device(void)
 {
-	int session;
-	void *cuda;
-
 	if (!tests_cuda())
 		return start_device_of_hip();
-	session = start();
-	cuda = fake_open("PROTON_CUDA_PATH");
+	int session = start();
+	void *cuda = fake_open("PROTON_CUDA_PATH");
 
 	fake_find(&device.set_on_launch, cuda, "fake_set_on_launch");
 	fake_find(&device.set_capture, cuda, "fake_set_capture");
@@ -112,12 +109,9 @@ static int add_at(struct proton_context where, const char *name, enum proton_met
 
 static void add_doubles(const char *name, const double *values, uint32_t count)
 {
-	struct proton_error err = {0};
-
-	CHECK_OK(add_at(proton_context_here(), name,
-			count == 1 ? PROTON_METRIC_DOUBLE : PROTON_METRIC_DOUBLE_VECTOR,
-			PROTON_ELEMENT_FLOAT64, values, count, &err),
-		 err);
+	CHECK_DONE(add_at(proton_context_here(), name,
+			  count == 1 ? PROTON_METRIC_DOUBLE : PROTON_METRIC_DOUBLE_VECTOR,
+			  PROTON_ELEMENT_FLOAT64, values, count, &err));
 }
 
 static void begin_capture(void)
@@ -191,11 +185,10 @@ static double double_of(uint64_t word)
 TEST(a_device_value_is_read_in_stream_order)
 {
 	double value = 1;
-	uint64_t token;
 
 	start_device();
 	device.set_queueing(true);
-	token = proton_scope_enter("scope");
+	uint64_t token = proton_scope_enter("scope");
 	add_doubles("loss", &value, 1);
 	proton_scope_exit(token, NULL);
 	value = 2.5; /* the producer runs now */
@@ -280,7 +273,6 @@ TEST(vectors_of_bytes_are_converted)
 {
 	const int8_t small[] = {-3, 4, 5};
 	const uint8_t yes_and_no[] = {1, 0};
-	const uint64_t *words;
 
 	start_device();
 	CHECK_EQ(add_at(proton_context_here(), "small", PROTON_METRIC_INT64_VECTOR,
@@ -290,7 +282,7 @@ TEST(vectors_of_bytes_are_converted)
 			PROTON_ELEMENT_BOOL, yes_and_no, 2, NULL),
 		 PROTON_OK);
 	struct profile *profile = finish();
-	words = vector_at(profile, "", "small");
+	const uint64_t *words = vector_at(profile, "", "small");
 	CHECK_U64(words[0], 3);
 	CHECK_EQ((int64_t)words[1], -3);
 	CHECK_EQ((int64_t)words[2], 4);
@@ -306,7 +298,6 @@ TEST(vectors_and_kinds_of_metrics)
 	double values[100];
 	int64_t numbers[] = {1, -2, 3};
 	double last = 3;
-	const uint64_t *words;
 
 	start_device();
 	for (int i = 0; i < 100; i++)
@@ -320,7 +311,7 @@ TEST(vectors_and_kinds_of_metrics)
 			 PROTON_OK);
 	}
 	struct profile *profile = finish();
-	words = vector_at(profile, "", "long");
+	const uint64_t *words = vector_at(profile, "", "long");
 	CHECK_U64(words[0], 100);
 	for (int i = 0; i < 100; i++)
 		CHECK_NEAR(double_of(words[1 + i]), 2 * i, 0);
@@ -333,7 +324,6 @@ TEST(vectors_and_kinds_of_metrics)
 TEST(the_ring_buffer_wraps_without_a_flush)
 {
 	double values[300];
-	const uint64_t *words;
 	int session = start_device();
 
 	for (int i = 0; i < 300; i++)
@@ -345,7 +335,7 @@ TEST(the_ring_buffer_wraps_without_a_flush)
 		add_doubles("n", values + 1, 1);
 	CHECK_U64(rec_counter(session, LOST), 0);
 	struct profile *profile = finish();
-	words = vector_at(profile, "", "v");
+	const uint64_t *words = vector_at(profile, "", "v");
 	for (int i = 0; i < 300; i++)
 		CHECK_NEAR(double_of(words[1 + i]), 2000.0 * i, 0);
 	CHECK_NEAR(double_at(profile, "", "n"), 20000, 0);
@@ -357,11 +347,10 @@ TEST(each_execution_in_a_graph_adds_its_value_below_its_replay)
 	double loss = 0;
 	int64_t tokens[] = {0, 100};
 	struct proton_context where;
-	uint64_t token;
 
 	start_device();
 	begin_capture();
-	token = proton_scope_enter("cap");
+	uint64_t token = proton_scope_enter("cap");
 	add_doubles("loss", &loss, 1);
 	proton_op_enter(proton_frame("mm", 2), &where);
 	CHECK_EQ(add_at(where, "tokens", PROTON_METRIC_INT64_VECTOR, PROTON_ELEMENT_INT64, tokens,
@@ -416,14 +405,13 @@ TEST(sessions_count_what_they_were_active_for)
 	struct proton_error err;
 	int first = start_device();
 	int second = start_named("b", tested_backend(), &err);
-	int third;
 
 	proton_deactivate(second, false, NULL);
 	begin_capture();
 	add_doubles("x", &value, 1);
 	end_capture();
 	proton_activate(second, NULL);
-	third = start_named("c", tested_backend(), &err);
+	int third = start_named("c", tested_backend(), &err);
 	CHECK_LE(0, third);
 	replay(1);
 	proton_deactivate(first, false, NULL);
@@ -471,14 +459,13 @@ TEST(a_graph_that_outlives_its_session_disturbs_no_other)
 TEST(a_value_is_added_even_if_its_record_is_lost)
 {
 	double value = 1;
-	uint64_t token;
 
 	ONLY_CUDA("values do not depend on records with HIP");
 	start_device();
 	begin_capture();
 	add_doubles("x", &value, 1);
 	end_capture();
-	token = proton_scope_enter("replay");
+	uint64_t token = proton_scope_enter("replay");
 	for (int i = 0; i < 5; i++) {
 		replay(1);
 		device.run_node(0); /* it has no record */
@@ -540,24 +527,21 @@ TEST(values_that_do_not_fit_into_the_ring_buffer_are_counted)
 	/* The thread that empties ring buffers twice a second has not run yet, or only slowly. */
 	uint64_t in_time_ns = clock_monotonic_ns() + 450000000;
 	double value = 1;
-	double found;
-	bool is_in_time;
-	int session;
 
 	ONLY_CUDA("HIP has a queue instead of a ring buffer: test_hip_tensors");
-	session = start_device();
+	int session = start_device();
 	begin_capture();
 	add_doubles("x", &value, 1);
 	end_capture();
 	replay(1);
 	for (int i = 0; i < 131072 + 6; i++)
 		device.run_node(0); /* the device is far ahead, and nothing is launched any more */
-	is_in_time = clock_monotonic_ns() < in_time_ns;
+	bool is_in_time = clock_monotonic_ns() < in_time_ns;
 	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
 	if (is_in_time)
 		CHECK_LE(1, rec_counter(session, LOST));
 	struct profile *profile = finish();
-	found = double_at(profile, "<captured_at>", "x");
+	double found = double_at(profile, "<captured_at>", "x");
 	if (is_in_time)
 		CHECK_NEAR(found, 131072, 0); /* of 131079 */
 	else
@@ -567,10 +551,9 @@ TEST(values_that_do_not_fit_into_the_ring_buffer_are_counted)
 TEST(a_graph_launch_makes_space_in_time)
 {
 	double value = 1;
-	int session;
 
 	ONLY_CUDA("HIP has a queue instead of a ring buffer: test_hip_tensors");
-	session = start_device();
+	int session = start_device();
 	begin_capture();
 	add_doubles("x", &value, 1);
 	end_capture();
@@ -588,13 +571,11 @@ TEST(unreadable_device_memory_is_reported)
 {
 	double value = 1;
 	struct proton_error err;
-	struct proton_context where;
-	int session;
 	static const char *const failures[] = {"cuLaunchKernel=2", "cuCtxGetId=1"};
 
 	ONLY_CUDA("HIP's calls fail in test_cuda_faults and test_hip_tensors");
-	session = start_device();
-	where = proton_context_here();
+	int session = start_device();
+	struct proton_context where = proton_context_here();
 	for (size_t i = 0; i < sizeof(failures) / sizeof(failures[0]); i++) {
 		setenv("FAKE_CUDA_FAIL", failures[i], 1);
 		CHECK_EQ(add_at(where, "x", PROTON_METRIC_DOUBLE, PROTON_ELEMENT_FLOAT64, &value, 1,
@@ -620,10 +601,9 @@ TEST(invalid_descriptions_of_device_memory_are_refused)
 {
 	double value = 1;
 	struct proton_error err;
-	struct proton_context where;
 
 	start_device();
-	where = proton_context_here();
+	struct proton_context where = proton_context_here();
 	CHECK_EQ(add_at(where, "", PROTON_METRIC_DOUBLE, PROTON_ELEMENT_FLOAT64, &value, 1, &err),
 		 PROTON_E_INVALID);
 	CHECK_EQ(add_at(where, "x", PROTON_METRIC_DOUBLE, PROTON_ELEMENT_FLOAT64, NULL, 1, &err),

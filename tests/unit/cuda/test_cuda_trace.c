@@ -33,14 +33,11 @@ static uint32_t launch_on(uint32_t device, uint32_t stream, uint64_t start_ns)
 
 TEST(a_kernel_is_on_its_stream_and_leads_to_its_launch)
 {
-	const struct row_launch *config;
 	const struct row_event *kernel, *launch, *scope;
-	uint32_t number;
-	uint64_t token;
 
 	start_trace();
-	token = proton_scope_enter("step");
-	number = launch_on(0, 7, clock_monotonic_ns());
+	uint64_t token = proton_scope_enter("step");
+	uint32_t number = launch_on(0, 7, clock_monotonic_ns());
 	proton_scope_exit(token, NULL);
 	struct profile *profile = finish();
 	kernel = need_event(profile, EVENT_KERNEL, "step/mm");
@@ -53,7 +50,7 @@ TEST(a_kernel_is_on_its_stream_and_leads_to_its_launch)
 	      launch->end_ns <= scope->end_ns);
 	CHECK_EQ(profile->trace->lanes[kernel->lane].kind, LANE_STREAM);
 	CHECK_EQ(profile->trace->lanes[kernel->lane].id, tests_backend("rocprofiler") ? 1 : 7);
-	config = &profile->trace->launches[kernel->detail];
+	const struct row_launch *config = &profile->trace->launches[kernel->detail];
 	CHECK_EQ(config->config.grid[1], 2);
 	CHECK_EQ(config->config.registers_per_thread, tests_backend("roctracer") ? 0 : 40);
 	CHECK_U64(kernel->end_ns - kernel->start_ns, 500);
@@ -122,12 +119,11 @@ TEST(a_launch_inside_an_op_links_to_the_op_with_its_metrics)
 		.name = "flops", .type = PROTON_METRIC_DOUBLE, .value.float64 = 1e9};
 	const struct row_event *kernel, *op;
 	struct proton_context where;
-	uint32_t number;
 
 	start_trace();
 	proton_op_enter(proton_frame("matmul", 6), &where);
 	proton_metrics_add(where, &flops, 1, NULL);
-	number = launch_on(0, 7, 1000);
+	uint32_t number = launch_on(0, 7, 1000);
 	proton_op_exit();
 	struct profile *profile = finish();
 	CHECK_U64(count_events(profile), 2);
@@ -144,13 +140,12 @@ TEST(a_replay_is_one_launch_of_many_kernels)
 {
 	const struct row_event *kernel;
 	uint32_t graph, exec, launch;
-	uint64_t token;
 	int of_first = 0;
 	int of_second = 0;
 
 	start_trace();
 	graph = fake.graph_create();
-	token = proton_scope_enter("block");
+	uint64_t token = proton_scope_enter("block");
 	fake.call(CUPTI_CALL_BEGIN_CAPTURE, 0);
 	fake.graph_capture_kernel(graph, "flash");
 	fake.graph_capture_kernel(graph, "norm");

@@ -90,8 +90,6 @@ static void for_each_version(void (*test)(const struct version *))
 
 static void many_buffers(const struct version *version)
 {
-	const struct profile_kernel *kernel;
-
 	(void)version;
 	setenv("TRITON_PROFILE_BUFFER_SIZE", "1", 1); /* the minimum: 64 kB */
 	start();
@@ -100,7 +98,8 @@ static void many_buffers(const struct version *version)
 	struct profile *profile = finish();
 	CHECK_U64(rec_count(profile, "odd"), 1000);
 	CHECK_U64(rec_count(profile, "even"), 1000);
-	kernel = &profile->kernels[profile->nodes[rec_node(profile, "odd")].first_kernel];
+	const struct profile_kernel *kernel =
+		&profile->kernels[profile->nodes[rec_node(profile, "odd")].first_kernel];
 	CHECK_U64(kernel->total_ns, 10000);
 	CHECK_EQ(fake.buffers_out(), 0);
 }
@@ -130,10 +129,8 @@ TEST(buffers_grow_when_the_next_session_wants_larger_ones)
 
 static void no_memory(const struct version *version)
 {
-	int session;
-
 	setenv("TRITON_PROFILE_BUFFER_SIZE", "140737488355328", 1); /* 128 TiB: too much */
-	session = start();
+	int session = start();
 	for (int i = 0; i < 10; i++)
 		launch_ns("k", 10);
 	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
@@ -364,16 +361,13 @@ TEST(a_launch_on_several_devices_has_a_record_for_each)
 
 TEST(dropped_records_are_counted_once_and_not_waited_for)
 {
-	uint64_t begin_ns;
-	int session;
-
 	NOT_WITH("roctracer", "HIP waits for space in roctracer's buffers and drops nothing");
-	session = start();
+	int session = start();
 	for (int i = 0; i < 5; i++)
 		fake.launch(&(struct fake_launch){.call = CUPTI_CALL_LAUNCH_KERNEL, .name = "k"});
 	launch_ns("k", 5);
 	fake.drop(5);
-	begin_ns = clock_monotonic_ns();
+	uint64_t begin_ns = clock_monotonic_ns();
 	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
 	CHECK_LT(clock_monotonic_ns() - begin_ns, 4000000000);
 	CHECK_U64(rec_counter(session, "lost: record dropped by the vendor library"), 5);

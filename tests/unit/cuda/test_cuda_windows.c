@@ -125,11 +125,9 @@ TEST(a_program_without_graphs_stays_attached_between_windows)
 
 TEST(cupti_is_left_between_windows_while_graphs_are_replayed_often)
 {
-	uint32_t exec;
-
 	proton_holder_set(&holder);
 	start_windows(MODE);
-	exec = make_graph();
+	uint32_t exec = make_graph();
 	for (int i = 0; i < 10; i++) {
 		replay(exec, 200);
 		launch_ns("k", 1000);
@@ -154,12 +152,10 @@ TEST(cupti_is_left_between_windows_while_graphs_are_replayed_often)
 
 TEST(captures_are_seen_between_windows_while_cupti_stays_attached)
 {
-	uint32_t exec;
-
 	proton_holder_set(&holder);
 	start_windows(MODE);
 	launch_in_window(1);
-	exec = make_graph();
+	uint32_t exec = make_graph();
 	replay(exec, 5);
 	open_window();
 	replay(exec, 3);
@@ -232,12 +228,10 @@ TEST(kernels_in_flight_when_a_window_opens_are_dropped_and_counted)
 
 TEST(windows_end_when_their_gpu_memory_is_used_up)
 {
-	uint32_t exec;
-
 	rec_begin_saying();
 	proton_holder_set(&holder);
 	start_windows(MODE ":memory=3MB"); /* 5 times 0.57 MB */
-	exec = make_graph();
+	uint32_t exec = make_graph();
 	for (int i = 0; i < 5; i++) {
 		if (i)
 			open_window();
@@ -256,11 +250,10 @@ TEST(the_distance_grows_with_the_memory_that_is_used)
 {
 	uint64_t first_ns = 0;
 	uint64_t all_ns = 0;
-	uint32_t exec;
 
 	proton_holder_set(&holder);
 	start_windows(MODE ":memory=20MB"); /* 35 times */
-	exec = make_graph();
+	uint32_t exec = make_graph();
 	for (int i = 0; i < 34; i++) {
 		replay(exec, 200);
 		close_window();
@@ -316,13 +309,12 @@ TEST(metrics_of_captured_kernels_count_by_the_weight_of_their_window)
 	struct proton_metric flops = {
 		.name = "flops", .type = PROTON_METRIC_INT64, .value.int64 = 3};
 	uint32_t graph, exec;
-	uint64_t token;
 
 	proton_holder_set(&holder);
 	start_windows("default:windows=10s/100s");
 	graph = fake.graph_create();
 	fake.call(CUPTI_CALL_BEGIN_CAPTURE_V2, 0);
-	token = proton_scope_enter("cap");
+	uint64_t token = proton_scope_enter("cap");
 	CHECK_EQ(proton_metrics_add(proton_context_here(), &flops, 1, NULL), PROTON_OK);
 	fake.graph_capture_kernel(graph, "node");
 	proton_scope_exit(token, NULL);
@@ -348,8 +340,6 @@ static void step(int count, useconds_t us)
 
 TEST(the_rate_of_steps_outside_corrects_that_in_windows)
 {
-	const char *slowness;
-
 	start_windows(MODE);
 	close_window();
 	for (int i = 0; i < 6; i++) {
@@ -359,7 +349,7 @@ TEST(the_rate_of_steps_outside_corrects_that_in_windows)
 		close_window();
 	}
 	struct profile *profile = finish();
-	slowness = rec_info(profile, "windows_slowness");
+	const char *slowness = rec_info(profile, "windows_slowness");
 	CHECK(strtod(slowness, NULL) > 1.3);
 	CHECK(strtod(slowness, NULL) < 3);
 	/* 360 steps, of which 120 are in windows. */
@@ -437,13 +427,12 @@ TEST(nothing_grows_with_the_number_of_windows)
 	const char *given = getenv("PROTON_TEST_WINDOWS");
 	int count = given ? atoi(given) : TAP_IS_SANITIZED ? 100 : 1000;
 	uint64_t bytes, resident, ns, later_ns;
-	int descriptors;
 
 	start_windows(MODE);
 	launch_in_window(3);
 	ns = many_windows(count / 10);
 	resident = resident_bytes();
-	descriptors = count_descriptors();
+	int descriptors = count_descriptors();
 	bytes = file_bytes();
 	later_ns = many_windows(count);
 	printf("# %d windows: %llu us each, before %llu; %+lld bytes\n", count,

@@ -14,11 +14,10 @@ static uint8_t gpu0;
 
 static char *corpus_file(const char *name, size_t *length)
 {
-	struct proton_error err;
 	char path[512], *bytes;
 
 	snprintf(path, sizeof(path), "%s/fuzz/corpus/line_table/%s", TESTS_DIR, name);
-	CHECK_OK(file_read_all(path, NULL, &bytes, length, &err), err);
+	CHECK_DONE(file_read_all(path, NULL, &bytes, length, &err));
 	return bytes;
 }
 
@@ -54,14 +53,12 @@ static void append_lines(const struct profile *profile, uint32_t node, struct ou
 static const char *sampled_lines(const char *cubin, size_t length, const uint32_t offsets[2])
 {
 	static struct out out;
-	int session;
-	void *module;
 
 	setenv("FAKE_CUDA_NO_CONTEXT", "1", 1);
 	load_fake();
-	session = REC_START(.backend = "cupti", .mode = "pcsampling");
+	int session = REC_START(.backend = "cupti", .mode = "pcsampling");
 	fake.context_create(&gpu0);
-	module = fake.module_load(cubin, length);
+	void *module = fake.module_load(cubin, length);
 	fake.launch(&(struct fake_launch){
 		.call = CUPTI_CALL_LAUNCH_KERNEL,
 		.name = "one",

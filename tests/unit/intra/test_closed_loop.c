@@ -296,13 +296,12 @@ TEST(decisions_are_given_once_and_a_later_process_begins_with_them)
 {
 	struct loop *loop = begin(2, 5);
 	struct loop_price price;
-	char *decisions;
 
 	prices[3] = 12;
 	launch_times(loop, 4);
 	CHECK(!decisions_of(loop));
 	launch_times(loop, 44);
-	decisions = decisions_of(loop);
+	char *decisions = decisions_of(loop);
 	CHECK_STR(decisions, "kept 2\nkept 3\ndropped 4\nkept 6\n");
 	CHECK(!decisions_of(loop));
 	loop = begin_with(2, 5, decisions);
@@ -375,15 +374,12 @@ static void (*set_capture)(uint64_t stream, int status);
 
 static int start(const char *mode)
 {
-	void *library;
-	int session;
-
 	if (!getenv("PROTON_CUDA_PATH"))
 		SKIP("no fake libraries: run by `meson test`");
-	library = fake_open("PROTON_CUDA_PATH");
+	void *library = fake_open("PROTON_CUDA_PATH");
 	fake_find(&take_time, library, "fake_take_time");
 	fake_find(&set_capture, library, "fake_set_capture");
-	session = instrumented_start("tree", mode);
+	int session = instrumented_start("tree", mode);
 	layout = (struct instrument_layout){
 		.unit_count = 1,
 		.warps_per_unit = 1,
@@ -464,12 +460,11 @@ static void launch_in_loop(uint32_t count, uint32_t percent)
 
 static void begin_loop(void)
 {
-	struct proton_error err = {0};
 	uint32_t variant, first, end;
 
 	CHECK(launch(FIRST_FUNCTION, 1000000)); /* asked once */
 	CHECK(!launch(FIRST_FUNCTION, 1000000));
-	CHECK_OK(proton_instrument_loop(FIRST_FUNCTION, "a@k.py:1", 1, NULL, &err), err);
+	CHECK_DONE(proton_instrument_loop(FIRST_FUNCTION, "a@k.py:1", 1, NULL, &err));
 	CHECK(launch(FIRST_FUNCTION, 1020000));
 	CHECK(proton_instrument_wanted(FIRST_FUNCTION, &variant, &first, &end));
 	CHECK_EQ(variant, LOOP_PLAIN);
@@ -507,11 +502,9 @@ TEST(a_costly_scope_is_dropped_in_launches)
 
 TEST(captured_launches_are_not_measured_and_choose_nothing)
 {
-	uint32_t chosen;
-
 	start("default:auto=loops");
 	begin_loop();
-	chosen = proton_instrument_choice(FIRST_FUNCTION, false);
+	uint32_t chosen = proton_instrument_choice(FIRST_FUNCTION, false);
 	set_capture(STREAM, 1);
 	CHECK(proton_instrument_is_capturing(STREAM));
 	for (uint32_t i = 0; i < 20; i++)

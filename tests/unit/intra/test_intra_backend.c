@@ -43,10 +43,8 @@ enum code {
 
 static void load_fake(void)
 {
-	void *handle;
-
 	is_amd = getenv("PROTON_HIP_PATH") != NULL;
-	handle = fake_open(is_amd ? "PROTON_HIP_PATH" : "PROTON_CUDA_PATH");
+	void *handle = fake_open(is_amd ? "PROTON_HIP_PATH" : "PROTON_CUDA_PATH");
 	fake_find(&fake.hold_events, handle, "fake_hold_events");
 	fake_find(&fake.device_bytes, handle, "fake_device_bytes");
 	fake_find(&fake.limit_device, handle, "fake_limit_device");
@@ -189,11 +187,10 @@ static struct profile *finish(void)
 TEST(a_tree_of_scopes)
 {
 	char summary[512];
-	uint64_t scope;
 
 	start("tree", "");
 	add_kernel(1);
-	scope = proton_scope_enter("step");
+	uint64_t scope = proton_scope_enter("step");
 	CHECK(launch());
 	CHECK(launch());
 	proton_scope_exit(scope, NULL);
@@ -375,12 +372,11 @@ TEST(nothing_without_a_session)
 /* The records of the last replay count as one sample. */
 TEST(graphs)
 {
-	uint64_t address;
 	int session = start("tree", "");
 
 	add_kernel(1);
 	fake.set_capture(STREAM, 1);
-	address = proton_instrument_buffer((size_t)CTAS * layout.cta_bytes, 128, STREAM);
+	uint64_t address = proton_instrument_buffer((size_t)CTAS * layout.cta_bytes, 128, STREAM);
 	CHECK(address != 0);
 	proton_instrument_launched(FUNCTION, STREAM);
 	fake.set_capture(0, 0);
@@ -425,11 +421,9 @@ TEST(timeline)
 {
 	uint64_t sections = 0;
 	uint64_t units = 0;
-	uint64_t before_ns;
-	int session;
+	int session = start("trace", "default:launches=2");
+	uint64_t before_ns = clock_real_ns();
 
-	session = start("trace", "default:launches=2");
-	before_ns = clock_real_ns();
 	add_kernel(1);
 	for (int i = 0; i < 5; i++)
 		CHECK(launch());
@@ -568,10 +562,8 @@ TEST(timeline_of_large_launches)
 
 TEST(timeline_as_chrome_trace)
 {
-	struct proton_error err = {0};
 	struct out out;
 	size_t length;
-	char *text;
 
 	start("trace", "default:launches=3");
 	add_kernel(1);
@@ -579,8 +571,8 @@ TEST(timeline_as_chrome_trace)
 		CHECK(launch());
 	struct profile *profile = finish();
 	out_init(&out, -1);
-	CHECK_OK(export_chrome_trace(profile, &out, &err), err);
-	text = out_take(&out, &length);
+	CHECK_DONE(export_chrome_trace(profile, &out, &err));
+	char *text = out_take(&out, &length);
 	/* Each warp of each launch: "k", two "load" and one each of two others. */
 	CHECK_U64(occurrences(text, "{\"ph\":"), 3 * CTAS * 2 * 5);
 	CHECK_U64(occurrences(text, is_amd ? "\"pid\":\"mm XCC2 SE0 CU7 CTA2\""
@@ -595,7 +587,7 @@ TEST(timeline_as_chrome_trace)
 	free(text);
 	out_fini(&out);
 	out_init(&out, -1);
-	CHECK_OK(export_perfetto(profile, &out, &err), err);
+	CHECK_DONE(export_perfetto(profile, &out, &err));
 	CHECK(out.length > 1000);
 	out_fini(&out);
 }
@@ -628,13 +620,11 @@ TEST(timeline_of_async_events)
 	const struct row_event *load = NULL;
 	uint32_t units = 0;
 	uint32_t count = 0;
-	uint8_t *ring;
-	uint64_t address;
 
 	start("trace", "");
 	add_kernel(1);
-	address = proton_instrument_buffer(layout.cta_bytes, 128, STREAM);
-	ring = write_unit((uint8_t *)(uintptr_t)address, 0, 1000000, 5000, 3);
+	uint64_t address = proton_instrument_buffer(layout.cta_bytes, 128, STREAM);
+	uint8_t *ring = write_unit((uint8_t *)(uintptr_t)address, 0, 1000000, 5000, 3);
 	put(ring, 0, 6000, COPY_START, 0);
 	put(ring, 1, 6100, COPY_END, 0);
 	put(ring, 2, 7000, COPY_START, 0);

@@ -180,7 +180,6 @@ TEST(slices_with_overwritten_starts_are_drawn_from_the_oldest_record)
 	unsigned loops[2] = {0};
 	unsigned loads[2] = {0};
 	struct out out;
-	struct proton_error err = {0};
 
 	for (uint32_t i = 0; i < 3; i++) {
 		bool is_found = false;
@@ -205,7 +204,7 @@ TEST(slices_with_overwritten_starts_are_drawn_from_the_oldest_record)
 		CHECK(is_found);
 	}
 	out_init(&out, -1);
-	CHECK_OK(export_chrome_trace(profile, &out, &err), err);
+	CHECK_DONE(export_chrome_trace(profile, &out, &err));
 	out_byte(&out, '\0');
 	for (char *line = strtok(out.bytes, "\n"); line; line = strtok(NULL, "\n")) {
 		bool is_partial = strstr(line, "\"partial\":true") != NULL;

@@ -242,10 +242,8 @@ TEST(several_threads_when_launches_wait)
 
 TEST(one_thread_on_a_small_machine)
 {
-	int session;
-
 	core_count = 7;
-	session = start("tree");
+	int session = start("tree");
 	add_kernel(&layout, FUNCTION, "mm", 2, 128, 16);
 	fake.hold_events(true);
 	for (int i = 0; i < 20; i++)
@@ -361,11 +359,10 @@ TEST(traces_do_not_depend_on_which_thread_is_faster)
 /* Records and headers of the previous launch are not used. */
 TEST(unit_that_does_not_finish_in_a_reused_buffer)
 {
-	uint64_t first;
 	int session = start("tree");
 
 	add_kernel(&layout, FUNCTION, "mm", 2, 128, 16);
-	first = launch_of(&layout, FUNCTION, 100, 2);
+	uint64_t first = launch_of(&layout, FUNCTION, 100, 2);
 	flush(session);
 	CHECK_U64(launch_of(&layout, FUNCTION, 1000, 1), first);
 	flush(session);
@@ -376,7 +373,6 @@ TEST(unit_that_does_not_finish_in_a_reused_buffer)
 /* Only headers are cleared, by copies of rows; the driver's memset kernel never runs. */
 TEST(buffers_are_not_filled_between_launches)
 {
-	uint32_t fills;
 	int session = start("tree");
 
 	add_kernel(&layout, FUNCTION, "mm", 2, 128, 16);
@@ -388,7 +384,7 @@ TEST(buffers_are_not_filled_between_launches)
 		CHECK(launch());
 		flush(session);
 	}
-	fills = fake.calls("cuMemsetD8Async");
+	uint32_t fills = fake.calls("cuMemsetD8Async");
 	CHECK_EQ(fills, 0);
 	CHECK_EQ(fake.calls("cuMemcpy2DAsync_v2"), 10);
 	finish();
@@ -398,13 +394,12 @@ TEST(buffers_are_not_filled_between_launches)
 TEST(a_buffer_changes_between_layouts)
 {
 	static struct instrument_layout other;
-	uint64_t first;
 	int session = start("tree");
 
 	add_kernel(&layout, FUNCTION, "mm", 2, 512, 64);
 	add_kernel(&other, OTHER_FUNCTION, "other", 8, 64, 32);
 	CHECK_EQ(layout.cta_bytes, other.cta_bytes);
-	first = launch_of(&layout, FUNCTION, 1, 2);
+	uint64_t first = launch_of(&layout, FUNCTION, 1, 2);
 	for (int i = 0; i < 3; i++) {
 		flush(session);
 		CHECK_U64(launch_of(&other, OTHER_FUNCTION, 100, 5), first);
@@ -421,7 +416,6 @@ TEST(a_buffer_changes_between_layouts)
 TEST(records_that_look_like_a_header)
 {
 	static struct instrument_layout other;
-	uint64_t first;
 	uint8_t *cta;
 	int session = start("tree");
 
@@ -429,7 +423,7 @@ TEST(records_that_look_like_a_header)
 	add_kernel(&other, OTHER_FUNCTION, "other", 1, 1024, 192);
 	CHECK_EQ(layout.cta_bytes, other.cta_bytes);
 	CHECK_EQ(layout_header_at(&layout, 1), layout_ring_at(&other, 0));
-	first = launch_of(&layout, FUNCTION, 100, 2);
+	uint64_t first = launch_of(&layout, FUNCTION, 100, 2);
 	flush(session);
 	CHECK_U64(proton_instrument_buffer((size_t)CTAS * other.cta_bytes, 128, STREAM), first);
 	for (uint32_t slot = 0; slot < CTAS; slot++) {
@@ -464,11 +458,10 @@ static void write_wrapped(uint64_t address, bool is_in_slack, uint64_t last_cloc
 /* A record that an earlier launch left in the slack area seems newer than the ring buffer's. */
 TEST(slack_area_of_an_earlier_launch)
 {
-	uint64_t first;
 	int session = start("tree");
 
 	add_kernel(&layout, FUNCTION, "mm", 1, 128, 16);
-	first = proton_instrument_buffer(layout.cta_bytes, 128, STREAM);
+	uint64_t first = proton_instrument_buffer(layout.cta_bytes, 128, STREAM);
 	write_wrapped(first, true, 40000, 2);
 	proton_instrument_launched(FUNCTION, STREAM);
 	flush(session);
@@ -482,12 +475,11 @@ TEST(slack_area_of_an_earlier_launch)
 
 TEST(graphs_are_cleared_too)
 {
-	uint64_t address;
 	int session = start("tree");
 
 	add_kernel(&layout, FUNCTION, "mm", 2, 128, 16);
 	fake.set_capture(STREAM, 1);
-	address = proton_instrument_buffer((size_t)CTAS * layout.cta_bytes, 128, STREAM);
+	uint64_t address = proton_instrument_buffer((size_t)CTAS * layout.cta_bytes, 128, STREAM);
 	proton_instrument_launched(FUNCTION, STREAM);
 	fake.set_capture(0, 0);
 	write_records(&layout, address, CTAS, 2, 100, 2);
@@ -545,12 +537,11 @@ static int64_t executions_after(int launches, uint64_t *missing_out)
 static void try_fault(const char *call, uint32_t first, uint32_t count)
 {
 	const int whole = 6 * CTAS * 2 * 2;
-	int64_t executions;
 	uint64_t printed;
 
 	load_fake();
 	fake.fail(call, first, count, 999);
-	executions = executions_after(6, &printed);
+	int64_t executions = executions_after(6, &printed);
 	if (executions > whole || executions % (CTAS * 2 * 2) || (executions < whole && !printed))
 		FAIL("%s, call %u: %" PRId64 " executions of %d", call, first, executions, whole);
 	fake.fail(call, 0, 0, 0);
@@ -569,10 +560,9 @@ static void leave_child(void)
 static void in_child(const char *call, uint32_t first, uint32_t count)
 {
 	int status;
-	pid_t pid;
 
 	fflush(stdout);
-	pid = fork();
+	pid_t pid = fork();
 	if (pid == 0) {
 		*rec_directory = '\0';
 		try_fault(call, first, count);
@@ -630,7 +620,6 @@ TEST(a_fork_while_threads_read)
 {
 	int session = start("tree");
 	int status;
-	pid_t pid;
 
 	skip_if_emulated("the emulator starts no thread in a forked child");
 	add_kernel(&layout, FUNCTION, "mm", 2, 128, 16);
@@ -642,7 +631,7 @@ TEST(a_fork_while_threads_read)
 	for (int i = 0; i < 40; i++)
 		CHECK(launch());
 	fflush(stdout);
-	pid = fork();
+	pid_t pid = fork();
 	if (pid == 0)
 		run_in_child();
 	CHECK_LT(0, pid);

@@ -217,18 +217,16 @@ TEST(launches_on_many_threads)
 /* As upstream's viewer reads it. */
 TEST(a_hatchet_file)
 {
-	struct proton_error err = {0};
 	struct out out;
 	size_t length;
-	char *text;
 
 	start("default");
 	add_kernel();
 	launch(1);
 	struct profile *profile = finish();
 	out_init(&out, -1);
-	CHECK_OK(export_hatchet(profile, &out, &err), err);
-	text = out_take(&out, &length);
+	CHECK_DONE(export_hatchet(profile, &out, &err));
+	char *text = out_take(&out, &length);
 	CHECK(strstr(text, "<warps>"));
 	CHECK(strstr(text, "\"cta_cycles\": 1400"));
 	free(text);

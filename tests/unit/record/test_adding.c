@@ -18,6 +18,7 @@ static _Atomic uint64_t recorded; /* by add_until_stopped() */
 static void *add_to_one_context(void *data)
 {
 	uint32_t scope = proton_frame("scope", 5);
+
 	long loops = data ? (long)(intptr_t)data : LOOPS;
 
 	for (long i = 0; i < loops; i++) {
@@ -49,11 +50,10 @@ static void run_threads(void *(*work)(void *), void *data, int count)
 static void check_kernel(const struct profile *profile, const char *path, uint64_t count)
 {
 	uint32_t node = rec_node(profile, path);
-	const struct profile_kernel *kernel;
 	uint64_t sum = 0;
 
 	CHECK_NE(node, REC_NOWHERE);
-	kernel = &profile->kernels[profile->nodes[node].first_kernel];
+	const struct profile_kernel *kernel = &profile->kernels[profile->nodes[node].first_kernel];
 	CHECK_U64(kernel->count, count);
 	CHECK_LE(kernel->min_ns * count, kernel->total_ns);
 	CHECK_LE(kernel->total_ns, kernel->max_ns * count);
@@ -168,7 +168,6 @@ static void *add_until_stopped(void *data)
 TEST(reading_and_clearing_phases_while_adding_loses_nothing_of_the_others)
 {
 	pthread_t threads[THREADS];
-	struct proton_error err;
 	uint64_t found = 0;
 	uint64_t cleared = 0;
 	int session = rec_start("a");
@@ -182,18 +181,17 @@ TEST(reading_and_clearing_phases_while_adding_loses_nothing_of_the_others)
 		char *bytes;
 		size_t length;
 
-		CHECK_OK(proton_phase_advance(session, &phase, &err), err);
+		CHECK_DONE(proton_phase_advance(session, &phase, &err));
 		if (round % 2)
 			continue; /* kept */
 		/* All kernels of two phases ago are recorded: they take microseconds. */
 		if (phase < 3)
 			continue;
-		CHECK_OK(proton_data_get(session, phase - 3, "hatchet", &bytes, &length, &err),
-			 err);
-		CHECK_OK(profile_load_bytes("data", bytes, length, &profile, &err), err);
+		CHECK_DONE(proton_data_get(session, phase - 3, "hatchet", &bytes, &length, &err));
+		CHECK_DONE(profile_load_bytes("data", bytes, length, &profile, &err));
 		cleared += rec_count(profile, "k");
 		proton_free(bytes);
-		CHECK_OK(proton_phase_clear(session, phase - 3, false, &err), err);
+		CHECK_DONE(proton_phase_clear(session, phase - 3, false, &err));
 	}
 	atomic_store(&stop, true);
 	for (int i = 0; i < THREADS; i++)
@@ -215,10 +213,9 @@ TEST(values_added_by_threads_survive_a_kill)
 {
 	uint64_t counted = 0;
 	int status;
-	pid_t child;
 
 	rec_dir();
-	child = fork();
+	pid_t child = fork();
 	if (child == 0) {
 		pthread_t thread;
 

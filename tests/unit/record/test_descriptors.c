@@ -53,13 +53,11 @@ static void record_with_reused_descriptors(const char *data)
 		.size = sizeof(options), .name = rec_path("a"), .backend = "host", .data = data};
 	static const char text[] = "precious results\n";
 	char read_back[64] = "";
-	struct proton_error err;
 	struct stat st;
 	int session, status;
-	pid_t pid;
 
 	rec_begin_saying();
-	CHECK_OK(proton_start(&options, &session, &err), err);
+	CHECK_DONE(proton_start(&options, &session, &err));
 	enter_scopes("before", 100);
 	reuse_descriptors();
 	CHECK_EQ(pwrite(900, text, sizeof(text), 0), sizeof(text));
@@ -67,7 +65,7 @@ static void record_with_reused_descriptors(const char *data)
 	CHECK_NE(rec_counter(session, "lost: profile storage full"), 0);
 	CHECK_EQ(rec_printed("data that does not fit is counted as lost"), 1);
 	CHECK_EQ(rec_printed("the program has closed its descriptor"), 1);
-	pid = fork();
+	pid_t pid = fork();
 	if (pid == 0)
 		_exit(!is_mine(900));
 	CHECK_EQ(waitpid(pid, &status, 0), pid);
@@ -202,10 +200,9 @@ TEST(a_program_that_closes_the_first_hundreds_of_descriptors_is_recorded_whole)
 TEST(a_low_limit_of_descriptors_is_enough)
 {
 	const struct rlimit limit = {.rlim_cur = 16, .rlim_max = 16};
-	int session;
 
 	CHECK_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
-	session = rec_start("a");
+	int session = rec_start("a");
 	enter_scopes("s", 20000);
 	CHECK_U64(rec_counter(session, "lost: profile storage full"), 0);
 	rec_finalize(session, NULL);
@@ -215,10 +212,9 @@ TEST(a_signal_writes_the_profile_and_nothing_into_a_file_of_the_program)
 {
 	struct stat st;
 	int status;
-	pid_t pid;
 
 	rec_dir();
-	pid = fork();
+	pid_t pid = fork();
 	if (pid == 0) {
 		struct proton_error err;
 

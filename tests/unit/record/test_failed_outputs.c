@@ -25,11 +25,9 @@ static const struct {
 /* A session in "<directory>/out" with scopes that need more than 4 KiB in each format. */
 static int start_in_out(size_t format)
 {
-	int session;
-
 	CHECK_EQ(mkdir(rec_path("out"), 0700), 0);
-	session = REC_START(.name = rec_path("out/x"),
-			    .data = formats[format].is_trace ? "trace" : "tree");
+	int session = REC_START(.name = rec_path("out/x"),
+				.data = formats[format].is_trace ? "trace" : "tree");
 	for (int i = 0; i < SCOPES; i++) {
 		char name[64];
 		uint64_t token;
@@ -63,6 +61,7 @@ static void check_kept(const char *directory)
 {
 	char path[64];
 	struct dirent *entry;
+
 	DIR *files = opendir(rec_path(directory));
 	uint64_t scopes = 0;
 

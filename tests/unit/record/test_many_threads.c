@@ -244,10 +244,9 @@ static void make_rows(int thread, int row)
 {
 	char metric[2] = {(char)('a' + row), '\0'};
 	char name[32];
-	uint64_t token;
 
 	snprintf(name, sizeof(name), "thread%d", thread);
-	token = proton_scope_enter(name);
+	uint64_t token = proton_scope_enter(name);
 	proton_metrics_add(proton_context_here(),
 			   &(struct proton_metric){
 				   .name = metric, .type = PROTON_METRIC_INT64, .value.int64 = 1},
@@ -386,7 +385,6 @@ static void *enter_in_turn(void *data)
 
 TEST(threads_of_a_trace_write_runs_of_many_rows)
 {
-	const struct profile_trace *trace;
 	pthread_t threads[2];
 	uint32_t changes = 0;
 	uint32_t lane = 0;
@@ -397,7 +395,7 @@ TEST(threads_of_a_trace_write_runs_of_many_rows)
 		CHECK_EQ(pthread_create(&threads[i], NULL, enter_in_turn, &gate), 0);
 	join_threads(threads, 2);
 	struct profile *profile = rec_finish();
-	trace = profile->trace;
+	const struct profile_trace *trace = profile->trace;
 	CHECK_U64(count_events(profile), 20000);
 	for (uint64_t row = 1; row < trace->event_count; row++)
 		if (trace_event(trace, row) && trace->events[row].lane != lane) {

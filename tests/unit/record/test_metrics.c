@@ -20,8 +20,6 @@ static int add_int(const char *name, int64_t value)
 
 TEST(numbers_add_up_and_properties_are_replaced)
 {
-	const struct profile_value *value;
-
 	rec_start("a");
 	for (int i = 1; i <= 3; i++) {
 		CHECK_EQ(add_int("sum", i), PROTON_OK);
@@ -32,7 +30,7 @@ TEST(numbers_add_up_and_properties_are_replaced)
 	}
 	struct profile *profile = rec_finish();
 	CHECK_EQ(rec_value(profile, "", "sum")->as.int64, 6);
-	value = rec_value(profile, "", "own");
+	const struct profile_value *value = rec_value(profile, "", "own");
 	CHECK_EQ(value->as.int64, 6);
 	CHECK_EQ(profile->metrics[value->metric].flags, METRIC_EXCLUSIVE);
 	value = rec_value(profile, "", "last");
@@ -62,7 +60,6 @@ TEST(a_name_may_be_given_by_its_number)
 	uint32_t id = proton_metric_name("prepared (exc)"); /* before any session */
 	struct proton_metric metric = {
 		.name = "prepared (exc)", .type = PROTON_METRIC_INT64, .value.int64 = 3};
-	const struct profile_value *value;
 	struct proton_error err;
 
 	CHECK(id != 0);
@@ -76,7 +73,7 @@ TEST(a_name_may_be_given_by_its_number)
 	metric.name_id = id + 1;
 	CHECK_EQ(proton_metrics_add(proton_context_here(), &metric, 1, &err), PROTON_E_INVALID);
 	struct profile *profile = rec_finish();
-	value = rec_value(profile, "", "prepared");
+	const struct profile_value *value = rec_value(profile, "", "prepared");
 	CHECK_EQ(value->as.int64, 6);
 	CHECK_EQ(profile->metrics[value->metric].flags, METRIC_EXCLUSIVE);
 }
@@ -135,11 +132,10 @@ TEST(a_property_is_text_in_one_context_and_a_number_in_another)
 	struct proton_metric text = {
 		.name = "a (pty)", .type = PROTON_METRIC_STRING, .value.string = "one"};
 	struct proton_error err = {0};
-	uint64_t scope;
 
 	rec_start("a");
 	enter_and_add("x", "a (pty)", PROTON_METRIC_DOUBLE, 0, 1);
-	scope = proton_scope_enter("y");
+	uint64_t scope = proton_scope_enter("y");
 	CHECK_OK(proton_metrics_add(proton_context_here(), &text, 1, &err), err);
 	CHECK_EQ(add("a (pty)", PROTON_METRIC_DOUBLE, 0, 1, &err), PROTON_E_TYPE);
 	CHECK_STR(
@@ -167,7 +163,6 @@ TEST(vectors_add_element_by_element_and_keep_their_length)
 		{.name = "none", .type = PROTON_METRIC_INT64_VECTOR},
 	};
 	struct proton_error err = {0};
-	const uint64_t *words;
 	double real;
 
 	rec_start("a");
@@ -177,7 +172,7 @@ TEST(vectors_add_element_by_element_and_keep_their_length)
 	CHECK_EQ(proton_metrics_add(proton_context_here(), metrics, 2, &err), PROTON_E_TYPE);
 	CHECK_STR(err.text, "Vector metric size mismatch for valueId 0 (v): current=3, new=2");
 	struct profile *profile = rec_finish();
-	words = profile->words + rec_value(profile, "", "v")->as.vector;
+	const uint64_t *words = profile->words + rec_value(profile, "", "v")->as.vector;
 	CHECK_U64(words[0], 3);
 	CHECK_U64(words[3], 6);
 	words = profile->words + rec_value(profile, "", "w")->as.vector;
@@ -227,7 +222,6 @@ TEST(integer_sums_stay_at_the_end_of_their_range_and_count_a_loss)
 				       .count = 3,
 				       .value.int64s = elements};
 	int session = rec_start("a");
-	const uint64_t *words;
 
 	CHECK_EQ(add_int("up", INT64_MAX), PROTON_OK);
 	CHECK_EQ(add_int("last (pty)", INT64_MAX), PROTON_OK);
@@ -244,7 +238,7 @@ TEST(integer_sums_stay_at_the_end_of_their_range_and_count_a_loss)
 	struct profile *profile = rec_finish();
 	CHECK_EQ(rec_value(profile, "", "up")->as.int64, INT64_MAX);
 	CHECK_EQ(rec_value(profile, "", "down")->as.int64, INT64_MIN);
-	words = profile->words + rec_value(profile, "", "v")->as.vector;
+	const uint64_t *words = profile->words + rec_value(profile, "", "v")->as.vector;
 	CHECK_EQ((int64_t)words[1], INT64_MIN);
 	CHECK_EQ((int64_t)words[2], INT64_MAX);
 	CHECK_EQ((int64_t)words[3], 2);
@@ -294,7 +288,6 @@ TEST(metrics_of_a_deactivated_session_are_not_recorded)
 
 TEST(kernel_rows_count_sum_min_max_and_sort_into_buckets)
 {
-	const struct profile_kernel *kernel;
 	uint64_t in_buckets = 0;
 
 	rec_start("a");
@@ -302,7 +295,8 @@ TEST(kernel_rows_count_sum_min_max_and_sort_into_buckets)
 		rec_kernel("k");
 	rec_kernel("once");
 	struct profile *profile = rec_finish();
-	kernel = &profile->kernels[profile->nodes[rec_node(profile, "k")].first_kernel];
+	const struct profile_kernel *kernel =
+		&profile->kernels[profile->nodes[rec_node(profile, "k")].first_kernel];
 	CHECK_U64(kernel->count, 500);
 	CHECK_LE(kernel->min_ns, kernel->max_ns);
 	CHECK_LE(kernel->min_ns * 500, kernel->total_ns);

@@ -52,11 +52,9 @@ static void wait_until(_Atomic int *gate, int count)
 /* Records kernel `name` under "a", beginning with the others, and ends when all have begun. */
 static void record_together(const char *name, _Atomic int *gate)
 {
-	int session;
-
 	atomic_fetch_add(gate, 1);
 	wait_until(gate, PROCESSES);
-	session = rec_start("a");
+	int session = rec_start("a");
 	rec_kernel(name);
 	atomic_fetch_add(gate, 1);
 	wait_until(gate, 2 * PROCESSES);

@@ -202,13 +202,11 @@ static struct result try_once(long n)
 {
 	int messages = memfd_create("messages", MFD_CLOEXEC);
 	static char text[1 << 16];
-	ssize_t length;
 	int status;
-	pid_t child;
 
 	*result = (struct result){0};
 	fflush(NULL);
-	child = fork();
+	pid_t child = fork();
 	if (child == 0) {
 		CHECK_LE(0, dup2(messages, STDERR_FILENO));
 		number = 0;
@@ -218,7 +216,7 @@ static struct result try_once(long n)
 		_exit(0);
 	}
 	CHECK(child > 0 && waitpid(child, &status, 0) == child);
-	length = pread(messages, text, sizeof(text) - 1, 0);
+	ssize_t length = pread(messages, text, sizeof(text) - 1, 0);
 	text[length > 0 ? length : 0] = '\0';
 	close(messages);
 	if (status)
@@ -237,7 +235,6 @@ static bool is_whole(const struct result *got, const struct result *wanted)
 
 static void check_all(bool from_there, long step)
 {
-	struct result wanted;
 	long silent = 0;
 
 	skip_if_emulated("thousands of runs take many minutes under an emulator");
@@ -246,7 +243,7 @@ static void check_all(bool from_there, long step)
 			     MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	CHECK(result != MAP_FAILED);
 	fails_from_there = from_there;
-	wanted = try_once(0);
+	struct result wanted = try_once(0);
 	CHECK(wanted.has_started && !wanted.has_failed && wanted.losses == 0);
 	printf("# %ld allocations, %llu nodes, %llu kernels, %llu values\n", wanted.allocations,
 	       (unsigned long long)wanted.nodes, (unsigned long long)wanted.kernels,

@@ -53,12 +53,11 @@ TEST(a_range_is_a_scope)
 TEST(a_range_is_popped_with_a_payload)
 {
 	int (*push)(const void *, const void *, size_t);
-	const void *domain;
 
 	start();
 	load_payload_extension();
 	push = (int (*)(const void *, const void *, size_t))payload_slots[NVTX_PAYLOAD_PUSH];
-	domain = nvtx.create_a("NCCL");
+	const void *domain = nvtx.create_a("NCCL");
 	CHECK_EQ(push_in(domain, "ncclCommInitRank"), 0);
 	CHECK_EQ(pop_payload(domain, NULL, 0), 0);
 	CHECK_EQ(pop_payload(domain, NULL, 0), NVTX_E_NOT_TRACKED);
@@ -96,12 +95,12 @@ TEST(messages_of_every_kind_are_copied)
 {
 	char ascii[] = "ascii";
 	wchar_t wide[] = L"\u00fc\u4e2d\U0001f600";
-	struct nvtx_attributes attributes;
 
 	start();
 	nvtx.push_a(ascii);
 	nvtx.push_w(wide);
-	attributes = attributes_of(NVTX_TEXT_ASCII, (union nvtx_message){.ascii = "ex"});
+	struct nvtx_attributes attributes =
+		attributes_of(NVTX_TEXT_ASCII, (union nvtx_message){.ascii = "ex"});
 	nvtx.push_ex(&attributes);
 	attributes = attributes_of(NVTX_TEXT_WIDE, (union nvtx_message){.wide = L"wide ex"});
 	nvtx.push_ex(&attributes);
@@ -167,11 +166,9 @@ TEST(a_long_message_is_kept_whole)
 
 TEST(a_pop_without_a_push_changes_nothing)
 {
-	uint64_t token;
-
 	start();
 	CHECK_LT(nvtx.pop(), 0);
-	token = proton_scope_enter("mine");
+	uint64_t token = proton_scope_enter("mine");
 	CHECK_LT(nvtx.pop(), 0);
 	nvtx.push_a("r");
 	CHECK_EQ(nvtx.pop(), 0);
@@ -184,12 +181,10 @@ TEST(a_pop_without_a_push_changes_nothing)
 
 TEST(a_range_pushed_before_the_session_is_not_popped_out_of_it)
 {
-	uint64_t token;
-
 	CHECK_EQ(InitializeInjectionNvtx2(get_table), 1);
 	CHECK_LT(nvtx.push_a("before"), 0);
 	rec_start("a");
-	token = proton_scope_enter("mine");
+	uint64_t token = proton_scope_enter("mine");
 	CHECK_LT(nvtx.pop(), 0);
 	rec_kernel("k");
 	CHECK_EQ(proton_scope_exit(token, NULL), PROTON_OK);

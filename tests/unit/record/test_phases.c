@@ -15,18 +15,15 @@ static void in_scope(const char *scope)
 
 static bool is_complete(int session, uint32_t phase)
 {
-	struct proton_error err;
 	bool complete;
 
-	CHECK_OK(proton_phase_is_complete(session, phase, &complete, &err), err);
+	CHECK_DONE(proton_phase_is_complete(session, phase, &complete, &err));
 	return complete;
 }
 
 static void clear(int session, uint32_t phase, bool up_to)
 {
-	struct proton_error err;
-
-	CHECK_OK(proton_phase_clear(session, phase, up_to, &err), err);
+	CHECK_DONE(proton_phase_clear(session, phase, up_to, &err));
 }
 
 TEST(a_phase_contains_only_its_own_data)
@@ -211,10 +208,9 @@ static uint64_t phases_take(int session, int kept)
 TEST(a_phase_costs_the_same_however_many_are_kept)
 {
 	int session = rec_start("a");
-	uint64_t first_ns;
 
 	phases_take(session, 0); /* warm-up */
-	first_ns = phases_take(session, 0);
+	uint64_t first_ns = phases_take(session, 0);
 	for (int i = 0; i < 15; i++)
 		phases_take(session, 0);
 	CHECK_LE(phases_take(session, 0), 8 * first_ns); /* 17 times with a search of all */
@@ -223,11 +219,10 @@ TEST(a_phase_costs_the_same_however_many_are_kept)
 
 TEST(clearing_a_phase_costs_the_same_however_many_are_kept)
 {
-	uint64_t few_ns;
 	int session = rec_start("a");
 
 	phases_take(session, 10); /* warm-up */
-	few_ns = phases_take(session, 10);
+	uint64_t few_ns = phases_take(session, 10);
 	rec_finalize(session, "none");
 	session = rec_start("b");
 	for (int i = 0; i < 10; i++)
@@ -270,17 +265,16 @@ TEST(vectors_of_cleared_phases_are_used_again)
 		{.name = "w", .type = PROTON_METRIC_INT64_VECTOR, .count = 1},
 		{.name = "empty", .type = PROTON_METRIC_INT64_VECTOR},
 	};
-	struct proton_error err;
 	int session = rec_start("a");
 
 	for (int i = 0; i < 3; i++)
 		metrics[i].value.int64s = elements;
 	for (int step = 0; step < 1000; step++) {
-		CHECK_OK(proton_metrics_add(proton_context_here(), metrics, 3, &err), err);
-		CHECK_OK(proton_metrics_add(proton_context_here(), metrics, 3, &err), err);
+		CHECK_DONE(proton_metrics_add(proton_context_here(), metrics, 3, &err));
+		CHECK_DONE(proton_metrics_add(proton_context_here(), metrics, 3, &err));
 		rec_next_phase(session);
 	}
-	CHECK_OK(proton_metrics_add(proton_context_here(), metrics, 3, &err), err);
+	CHECK_DONE(proton_metrics_add(proton_context_here(), metrics, 3, &err));
 	CHECK_LE(rec_rows("a.proton", TABLE_VECTORS), 4 + 2 + 1);
 	CHECK_LE(rec_rows("a.proton", TABLE_VALUES), 8);
 	rec_finalize(session, "proton");
@@ -296,10 +290,9 @@ TEST(vectors_of_cleared_phases_are_used_again)
 TEST(a_late_record_makes_its_nodes_in_the_phase_of_its_launch)
 {
 	int session = rec_start("a");
-	struct proton_context where;
 
 	proton_scope_exit(proton_scope_enter("other"), NULL);
-	where = proton_context_here();
+	struct proton_context where = proton_context_here();
 	where.shadow = proton_context_child(where.shadow, proton_frame("late", 4));
 	CHECK_EQ(rec_advance(session), 1);
 	{
@@ -362,38 +355,36 @@ TEST(periodic_flushing_writes_each_phase_and_clears_it)
 TEST(periodic_flushing_uses_its_format_at_the_end_too)
 {
 	int session = start_periodic("periodic_flushing:format=hatchet_msgpack", NULL);
-	struct proton_error err;
 
 	in_scope("s");
 	rec_advance(session);
 	in_scope("s");
-	CHECK_OK(proton_finalize(session, NULL, &err), err);
+	CHECK_DONE(proton_finalize(session, NULL, &err));
 	CHECK(rec_exists("a.part_0.hatchet_msgpack") && rec_exists("a.part_1.hatchet_msgpack"));
 	session = start_periodic("Periodic_Flushing", "trace");
 	in_scope("s");
 	rec_advance(session);
-	CHECK_OK(proton_finalize(session, NULL, &err), err);
+	CHECK_DONE(proton_finalize(session, NULL, &err));
 	CHECK(rec_exists("a.part_0.chrome_trace"));
 }
 
 TEST(a_phase_that_cannot_be_written_is_kept)
 {
 	int session = start_periodic("periodic_flushing", NULL);
-	struct proton_error err;
 	char *bytes;
 	size_t length;
 
 	CHECK_EQ(mkdir(rec_path("a.part_0.hatchet"), 0777), 0);
 	in_scope("first");
 	CHECK_EQ(rec_advance(session), 1);
-	CHECK_OK(proton_data_get(session, 0, NULL, &bytes, &length, &err), err);
+	CHECK_DONE(proton_data_get(session, 0, NULL, &bytes, &length, &err));
 	CHECK_HAS(bytes, "first");
 	proton_free(bytes);
 	CHECK_EQ(rmdir(rec_path("a.part_0.hatchet")), 0);
 	in_scope("second");
 	CHECK_EQ(rec_advance(session), 2);
 	CHECK(rec_exists("a.part_0.hatchet") && rec_exists("a.part_1.hatchet"));
-	CHECK_OK(proton_finalize(session, "none", &err), err);
+	CHECK_DONE(proton_finalize(session, "none", &err));
 }
 
 TEST(periodic_flushing_refuses_what_it_cannot_do)
@@ -440,16 +431,14 @@ TEST(threads_that_advance_at_once_lose_no_phase)
 {
 	int session = start_periodic("periodic_flushing", NULL);
 	pthread_t threads[4];
-	struct proton_error err;
-	uint64_t kernels;
 
 	for (int i = 0; i < 4; i++)
 		CHECK_EQ(pthread_create(&threads[i], NULL, advance_often, &session), 0);
 	for (int i = 0; i < 4; i++)
 		pthread_join(threads[i], NULL);
 	/* A kernel that ends after another thread has written its phase is counted as lost. */
-	kernels = rec_counter(session, "lost: recorded after its phase was cleared");
-	CHECK_OK(proton_finalize(session, NULL, &err), err);
+	uint64_t kernels = rec_counter(session, "lost: recorded after its phase was cleared");
+	CHECK_DONE(proton_finalize(session, NULL, &err));
 	for (int phase = 0; phase <= 200; phase++) {
 		char file[32], *bytes;
 		size_t length;
@@ -457,7 +446,7 @@ TEST(threads_that_advance_at_once_lose_no_phase)
 		snprintf(file, sizeof(file), "a.part_%d.hatchet", phase);
 		if (!rec_exists(file))
 			continue;
-		CHECK_OK(file_read_all(rec_path(file), 0, &bytes, &length, &err), err);
+		CHECK_DONE(file_read_all(rec_path(file), 0, &bytes, &length, &err));
 		for (const char *at = bytes; (at = strstr(at, "\"count\": ")); at++)
 			kernels += strtoull(at + strlen("\"count\": "), NULL, 10);
 		free(bytes);

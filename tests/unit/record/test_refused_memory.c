@@ -35,10 +35,8 @@ void *__wrap_profile_file_append(struct profile_file *file, enum table_id table,
 
 static void record_one(void)
 {
-	uint64_t token;
-
 	rec_start("a");
-	token = proton_scope_enter("s");
+	uint64_t token = proton_scope_enter("s");
 	rec_kernel("k");
 	proton_scope_exit(token, NULL);
 	rec_finalize(PROTON_ALL_SESSIONS, "proton");
@@ -48,11 +46,10 @@ static void record_one(void)
 static bool start_without(unsigned number)
 {
 	struct proton_error err = {0};
-	int session;
 
 	reservations = 0;
 	fails_at = number;
-	session = rec_start_as("a", "shadow", &err);
+	int session = rec_start_as("a", "shadow", &err);
 	fails_at = 0;
 	if (reservations < number)
 		return false;
@@ -69,10 +66,9 @@ static bool start_without(unsigned number)
 static bool in_child(unsigned number)
 {
 	int status;
-	pid_t pid;
 
 	fflush(stdout);
-	pid = fork();
+	pid_t pid = fork();
 	if (pid == 0)
 		_exit(start_without(number) ? 0 : 7);
 	CHECK_EQ(waitpid(pid, &status, 0), pid);

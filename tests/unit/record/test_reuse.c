@@ -98,10 +98,9 @@ TEST(each_phase_has_its_own_names_when_earlier_ones_are_cleared)
 {
 	uint64_t nodes = 0;
 	uint64_t strings = 0;
-	int session;
 
 	set_children("100");
-	session = rec_start("a");
+	int session = rec_start("a");
 	for (uint32_t phase = 0; phase < 300; phase++) {
 		struct profile *profile;
 		char path[200];
@@ -126,10 +125,8 @@ TEST(each_phase_has_its_own_names_when_earlier_ones_are_cleared)
 
 TEST(cleared_names_can_be_recorded_again)
 {
-	int session;
-
 	set_children("10");
-	session = rec_start("a");
+	int session = rec_start("a");
 	for (uint32_t phase = 0; phase < 50; phase++) {
 		struct profile *profile;
 
@@ -146,11 +143,8 @@ TEST(cleared_names_can_be_recorded_again)
 
 TEST(kept_data_keeps_its_names)
 {
-	struct proton_error err;
-	int session;
-
 	set_children("10");
-	session = rec_start("a");
+	int session = rec_start("a");
 	for (uint32_t i = 0; i < 10; i++)
 		request(i);
 	rec_advance(session);
@@ -158,7 +152,7 @@ TEST(kept_data_keeps_its_names)
 		request(10 + i);
 	/* The phase before the cleared one is kept: nothing is used again. */
 	rec_advance(session);
-	CHECK_OK(proton_phase_clear(session, 1, false, &err), err);
+	CHECK_DONE(proton_phase_clear(session, 1, false, &err));
 	for (uint32_t i = 0; i < 10; i++)
 		request(20 + i);
 	CHECK_U64(rec_counter(session, folded), 20);
@@ -200,10 +194,9 @@ TEST(every_session_has_to_have_cleared_a_name)
 TEST(an_open_scope_keeps_its_name)
 {
 	uint64_t outer, inner;
-	int session;
 
 	set_children("10");
-	session = rec_start("a");
+	int session = rec_start("a");
 	outer = proton_scope_enter("outer");
 	inner = proton_scope_enter("inner");
 	for (uint32_t phase = 0; phase < 5; phase++) {
@@ -232,10 +225,9 @@ TEST(an_open_scope_keeps_its_name)
 TEST(a_frame_that_the_program_holds_keeps_its_name)
 {
 	uint32_t frame, length;
-	int session;
 
 	set_children("10");
-	session = rec_start("a");
+	int session = rec_start("a");
 	proton_scope_exit(proton_scope_enter("mine"), NULL);
 	frame = proton_frame("mine", 4);
 	for (uint32_t i = 0; i < 100; i++) {
@@ -252,10 +244,9 @@ TEST(a_frame_that_the_program_holds_keeps_its_name)
 TEST(records_that_arrive_after_their_phase_was_cleared_are_lost_under_any_name)
 {
 	struct proton_context kept[10];
-	int session;
 
 	set_children("10");
-	session = rec_start("a");
+	int session = rec_start("a");
 	for (uint32_t i = 0; i < 10; i++) {
 		uint64_t token = enter_number(i);
 
@@ -286,10 +277,9 @@ TEST(records_that_arrive_after_their_phase_was_cleared_are_lost_under_any_name)
 static void flood_after_clear(int session, uint32_t scopes)
 {
 	struct profile *profile = rec_load_phase("a.proton", 1);
-	struct proton_error err;
 
 	CHECK_EQ(check_numbers(profile), scopes);
-	CHECK_OK(proton_phase_clear(session, 0, true, &err), err);
+	CHECK_DONE(proton_phase_clear(session, 0, true, &err));
 	rec_advance(session);
 	for (uint32_t i = 0; i < 40; i++)
 		request(100 + i);
@@ -301,10 +291,8 @@ static void flood_after_clear(int session, uint32_t scopes)
 
 TEST(a_name_of_two_phases_stays_until_both_are_cleared)
 {
-	int session;
-
 	set_children("10");
-	session = rec_start("a");
+	int session = rec_start("a");
 	for (uint32_t i = 0; i < 10; i++)
 		request(i);
 	rec_advance(session);
@@ -317,18 +305,16 @@ TEST(a_name_of_two_phases_stays_until_both_are_cleared)
 
 TEST(pending_launches_keep_the_name_of_a_scope_entered_in_an_earlier_phase)
 {
-	struct proton_context where;
 	uint64_t tokens[2];
-	int session;
 
 	set_children("10");
-	session = rec_start("a");
+	int session = rec_start("a");
 	for (uint32_t i = 0; i < 8; i++)
 		request(i);
 	for (uint32_t i = 0; i < 2; i++) /* the second below the first */
 		tokens[i] = enter_number(10 + i);
 	rec_advance(session);
-	where = proton_scope_context(tokens[1]);
+	struct proton_context where = proton_scope_context(tokens[1]);
 	proton_scope_exit(tokens[0], NULL);
 	flood_after_clear(session, 0);
 	add_number(where, 11);
@@ -348,14 +334,12 @@ TEST(a_thread_that_was_in_the_main_threads_scope_keeps_its_name)
 {
 	struct proton_context where;
 	pthread_t thread;
-	uint64_t token;
-	int session;
 
 	set_children("10");
-	session = rec_start("a");
+	int session = rec_start("a");
 	for (uint32_t i = 0; i < 9; i++)
 		request(i);
-	token = enter_number(10);
+	uint64_t token = enter_number(10);
 	rec_advance(session);
 	CHECK_EQ(pthread_create(&thread, NULL, take_context, &where), 0);
 	pthread_join(thread, NULL);
@@ -370,16 +354,12 @@ TEST(a_thread_that_was_in_the_main_threads_scope_keeps_its_name)
 
 TEST(a_context_made_late_is_not_left_below_another_name)
 {
-	struct proton_context where;
-	uint64_t token;
-	int session;
-
 	set_children("10");
-	session = rec_start("a");
+	int session = rec_start("a");
 	for (uint32_t i = 0; i < 9; i++)
 		request(i);
-	token = enter_number(10);
-	where = proton_context_here();
+	uint64_t token = enter_number(10);
+	struct proton_context where = proton_context_here();
 	proton_scope_exit(token, NULL);
 	rec_advance(session);
 	add_number(proton_context_enter(where, proton_frame("below", 5)), 10);
@@ -397,15 +377,13 @@ TEST(a_context_made_late_is_not_left_below_another_name)
 TEST(a_remembered_name_is_forgotten_when_it_is_replaced)
 {
 	uint64_t known = 0;
-	uint64_t token;
-	int session;
 
 	set_children("10");
-	session = rec_start("a");
+	int session = rec_start("a");
 	CHECK_EQ(proton_scope_enter_name(NULL, 0, &known), 0);
 	proton_scope_exit(proton_scope_enter_name("mine", 4, &known), NULL);
 	CHECK_NE(known, 0);
-	token = proton_scope_enter_name(NULL, 0, &known);
+	uint64_t token = proton_scope_enter_name(NULL, 0, &known);
 	CHECK_NE(token, 0);
 	proton_scope_exit(token, NULL);
 	for (uint32_t i = 0; i < 30; i++) {
@@ -425,10 +403,8 @@ TEST(a_remembered_name_is_forgotten_when_it_is_replaced)
 
 TEST(events_of_kept_phases_keep_their_names)
 {
-	int session;
-
 	set_children("10");
-	session = REC_START(.data = "trace");
+	int session = REC_START(.data = "trace");
 	for (uint32_t phase = 0; phase < 20; phase++) {
 		if (phase)
 			rec_next_phase(session);
@@ -458,12 +434,10 @@ static void run_task(uint64_t id, uint64_t origin)
 
 TEST(a_task_that_waits_keeps_the_names_of_its_scopes)
 {
-	struct proton_error err;
 	uint64_t tokens[3], origin, token;
-	int session;
 
 	set_children("20");
-	session = rec_start("a");
+	int session = rec_start("a");
 	proton_tasks_provider_set(provide);
 	for (uint32_t i = 0; i < 3; i++) {
 		run_task(i + 1, 0);
@@ -491,7 +465,7 @@ TEST(a_task_that_waits_keeps_the_names_of_its_scopes)
 	CHECK_EQ(check_numbers(profile), 4);
 	CHECK(rec_value(profile, "r 10 ..........", "number"));
 	CHECK(rec_value(profile, "r 2 ..", "number"));
-	CHECK_OK(proton_finalize(session, "none", &err), err);
+	CHECK_DONE(proton_finalize(session, "none", &err));
 }
 
 /* ------------------------------------------------------------------ threads */
@@ -506,6 +480,7 @@ static _Atomic uint32_t next_number;
 static void *storm(void *arg)
 {
 	uint32_t seed = (uint32_t)(uintptr_t)arg * 7919 + 1;
+
 	struct {
 		struct proton_context where;
 		uint32_t number;
@@ -600,11 +575,10 @@ static void *inherit(void *arg)
 
 static void check_phase(int session, uint32_t phase)
 {
-	struct session *found;
 	struct profile *profile;
 	struct proton_error err;
+	struct session *found = registry_get(session, &err);
 
-	found = registry_get(session, &err);
 	CHECK(found);
 	adding_pause(found);
 	CHECK_OK(store_profile(&found->store, phase, &profile, &err), err);

@@ -54,40 +54,36 @@ TEST(exiting_an_outer_scope_exits_open_scopes_inside)
 
 TEST(the_depth_follows_the_scopes)
 {
-	struct proton_error err;
 	int session = rec_start("a");
 	uint64_t a, b;
 	size_t depth;
 
-	CHECK_OK(proton_context_depth(session, &depth, &err), err);
+	CHECK_DONE(proton_context_depth(session, &depth, &err));
 	CHECK_EQ(depth, 0);
 	a = proton_scope_enter("a");
 	b = proton_scope_enter("b");
-	CHECK_OK(proton_context_depth(session, &depth, &err), err);
+	CHECK_DONE(proton_context_depth(session, &depth, &err));
 	CHECK_EQ(depth, 2);
 	proton_scope_exit(b, NULL);
 	proton_scope_exit(a, NULL);
-	CHECK_OK(proton_context_depth(session, &depth, &err), err);
+	CHECK_DONE(proton_context_depth(session, &depth, &err));
 	CHECK_EQ(depth, 0);
 	rec_finalize(session, NULL);
 }
 
 TEST(finalizing_inside_a_scope_leaves_the_next_session_at_depth_0)
 {
-	struct proton_error err;
-	uint64_t old;
 	size_t depth;
-	int session;
 
 	rec_start("a");
-	old = proton_scope_enter("open");
+	uint64_t old = proton_scope_enter("open");
 	rec_finalize(PROTON_ALL_SESSIONS, NULL);
-	session = rec_start("b");
-	CHECK_OK(proton_context_depth(session, &depth, &err), err);
+	int session = rec_start("b");
+	CHECK_DONE(proton_context_depth(session, &depth, &err));
 	CHECK_EQ(depth, 0);
 	proton_scope_enter("new");
-	CHECK_OK(proton_scope_exit(old, &err), err); /* has no effect any more */
-	CHECK_OK(proton_context_depth(session, &depth, &err), err);
+	CHECK_DONE(proton_scope_exit(old, &err)); /* has no effect any more */
+	CHECK_DONE(proton_context_depth(session, &depth, &err));
 	CHECK_EQ(depth, 1);
 	rec_finalize(session, NULL);
 }
@@ -95,10 +91,9 @@ TEST(finalizing_inside_a_scope_leaves_the_next_session_at_depth_0)
 TEST(scopes_entered_while_deactivated_are_context_later)
 {
 	int session = rec_start("a");
-	uint64_t token;
 
 	proton_deactivate(session, false, NULL);
-	token = proton_scope_enter("quiet");
+	uint64_t token = proton_scope_enter("quiet");
 	proton_activate(session, NULL);
 	rec_kernel("k");
 	proton_scope_exit(token, NULL);
@@ -201,7 +196,6 @@ TEST(kernels_nest_on_the_host)
 
 TEST(a_timed_scope_adds_its_time_exclusively)
 {
-	const struct profile_value *value;
 	struct timespec pause = {.tv_nsec = 3000000};
 	uint64_t begin_ns, took_ns;
 	uint64_t token;
@@ -215,7 +209,7 @@ TEST(a_timed_scope_adds_its_time_exclusively)
 	}
 	took_ns = clock_monotonic_ns() - begin_ns;
 	struct profile *profile = rec_finish();
-	value = rec_value(profile, "cpu", "cpu_time (ns)");
+	const struct profile_value *value = rec_value(profile, "cpu", "cpu_time (ns)");
 	CHECK(value);
 	CHECK_LE(6000000, value->as.int64);
 	CHECK_LE(value->as.int64, took_ns);
@@ -291,12 +285,11 @@ TEST(a_session_with_source_contexts_takes_them_from_the_provider)
 {
 	struct proton_metric metric = {.name = "m", .type = PROTON_METRIC_INT64, .value.int64 = 1};
 	struct proton_error err;
-	uint64_t token;
 
 	proton_context_provider_set(provide_source, NULL);
 	CHECK_LE(0, rec_start_as("a", "python", &err));
 	rec_start("b");
-	token = proton_scope_enter("scope");
+	uint64_t token = proton_scope_enter("scope");
 	proton_metrics_add(proton_scope_context(token), &metric, 1, NULL);
 	rec_kernel("k");
 	proton_scope_exit(token, NULL);
@@ -341,10 +334,9 @@ TEST(launches_of_unknown_origin_are_counted_in_each_session)
 {
 	static const char name[] = "backward launches without a known forward operator";
 	int first = rec_start("a");
-	int second;
 
 	proton_origin_unknown();
-	second = rec_start("b");
+	int second = rec_start("b");
 	proton_origin_unknown();
 	CHECK_U64(rec_counter(first, name), 2);
 	CHECK_U64(rec_counter(second, name), 1);

@@ -6,10 +6,9 @@
 static int start(const struct proton_session_options *options, struct proton_error *err)
 {
 	int session = -1;
-	int status;
 
 	memset(err, 0, sizeof(*err));
-	status = proton_start(options, &session, err);
+	int status = proton_start(options, &session, err);
 	return status == PROTON_OK ? session : status;
 }
 
@@ -193,17 +192,16 @@ TEST(two_sessions_see_what_ran_while_they_were_active)
 
 TEST(owned_sessions_are_not_ended_by_the_program)
 {
-	struct proton_error err;
 	int session = rec_start("a");
 	int again = -1;
 
 	proton_own_sessions();
 	CHECK(proton_sessions_are_owned());
-	CHECK_OK(proton_start(OPTIONS(.name = rec_path("other")), &again, &err), err);
+	CHECK_DONE(proton_start(OPTIONS(.name = rec_path("other")), &again, &err));
 	CHECK_EQ(again, session);
-	CHECK_OK(proton_finalize(session, NULL, &err), err);
+	CHECK_DONE(proton_finalize(session, NULL, &err));
 	CHECK(proton_is_profiling());
-	CHECK_OK(proton_finalize_owned(NULL, &err), err);
+	CHECK_DONE(proton_finalize_owned(NULL, &err));
 	CHECK(rec_exists("a.hatchet"));
 	CHECK(!rec_exists("other.hatchet"));
 }
@@ -319,17 +317,14 @@ static void limit_address_space(unsigned long left)
 
 TEST(pausing_and_resuming_uses_nothing_up)
 {
-	struct proton_error err;
-	int session;
-
 	skip_if_emulated("the emulator does not limit address space");
 	if (TAP_IS_SANITIZED)
 		SKIP("a sanitizer needs more address space than the test leaves");
-	session = rec_start("a");
+	int session = rec_start("a");
 	limit_address_space(8ul << 20);
 	for (int i = 0; i < 1000000; i++) {
-		CHECK_OK(proton_deactivate(session, false, &err), err);
-		CHECK_OK(proton_activate(session, &err), err);
+		CHECK_DONE(proton_deactivate(session, false, &err));
+		CHECK_DONE(proton_activate(session, &err));
 	}
 	rec_kernel("k");
 	CHECK_U64(rec_counter(session, "kernels"), 1);
@@ -339,7 +334,6 @@ TEST(pausing_and_resuming_uses_nothing_up)
 
 TEST(session_sets_beyond_the_limit_are_counted_as_lost)
 {
-	struct proton_error err;
 	int sessions[8];
 
 	skip_if_emulated("the emulator does not limit address space");
@@ -352,7 +346,7 @@ TEST(session_sets_beyond_the_limit_are_counted_as_lost)
 	rec_kernel("k");
 	limit_address_space(0);
 	for (int i = 0; i < 8 * 3000; i++)
-		CHECK_OK(proton_phase_advance(sessions[i % 8], NULL, &err), err);
+		CHECK_DONE(proton_phase_advance(sessions[i % 8], NULL, &err));
 	CHECK(rec_counter(sessions[0], "lost: profile storage full") > 0);
 	CHECK_EQ(rec_printed("no address space for another set of sessions"), 1);
 	rec_finalize(PROTON_ALL_SESSIONS, "none");

@@ -73,14 +73,12 @@ TEST(kill_9_at_any_moment_leaves_a_file_that_can_be_read)
 
 TEST(a_forked_child_records_nothing_and_the_parent_is_complete)
 {
-	uint64_t token;
-	pid_t pid;
 	int status;
 
 	rec_start("a");
-	token = proton_scope_enter("both");
+	uint64_t token = proton_scope_enter("both");
 	rec_kernel("k");
-	pid = fork();
+	pid_t pid = fork();
 	if (pid == 0) {
 		*rec_directory = '\0'; /* the directory is the parent's */
 		if (proton_is_profiling())
@@ -102,12 +100,11 @@ TEST(a_forked_child_records_nothing_and_the_parent_is_complete)
 
 TEST(a_forked_child_may_start_its_own)
 {
-	pid_t pid;
 	int status;
 
 	rec_start("parent");
 	proton_scope_enter("parents_scope");
-	pid = fork();
+	pid_t pid = fork();
 	if (pid == 0) {
 		rec_start("child");
 		rec_kernel("k");
@@ -126,10 +123,8 @@ TEST(a_forked_child_may_start_its_own)
 
 TEST(a_program_that_ends_without_finalizing_still_writes)
 {
-	pid_t pid;
-
 	rec_dir();
-	pid = fork();
+	pid_t pid = fork();
 	if (pid == 0) {
 		rec_start("a");
 		rec_kernel("k");
@@ -143,11 +138,9 @@ TEST(a_program_that_ends_without_finalizing_still_writes)
 
 static void record_and_handle_signals(void)
 {
-	struct proton_error err;
-
 	rec_start("a");
 	proton_own_sessions();
-	CHECK_OK(proton_finalize_on_signals(&err), err);
+	CHECK_DONE(proton_finalize_on_signals(&err));
 	rec_kernel("k");
 }
 
@@ -163,11 +156,10 @@ TEST(sigterm_writes_the_profile_and_then_ends_the_program)
 TEST(a_second_process_under_the_same_name_gets_another_name)
 {
 	char name[64];
-	pid_t pid;
 
 	rec_start("a");
 	rec_kernel("parent");
-	pid = fork();
+	pid_t pid = fork();
 	if (pid == 0) {
 		rec_start("a");
 		rec_kernel("child");
@@ -220,10 +212,9 @@ static void exceed_file_size(void)
 {
 	struct rlimit limit = {.rlim_cur = 3 << 20, .rlim_max = RLIM_INFINITY};
 	struct proton_error err;
-	int session;
 
 	CHECK_EQ(setrlimit(RLIMIT_FSIZE, &limit), 0);
-	session = rec_start("a");
+	int session = rec_start("a");
 	fill(session);
 	CHECK_EQ(proton_finalize(session, NULL, &err), PROTON_E_IO);
 	CHECK_HAS(err.text, "File too large");
@@ -255,7 +246,6 @@ TEST(a_file_size_limit_leaves_the_signals_of_the_program_alone)
 	struct rlimit limit = {.rlim_cur = 3 << 20, .rlim_max = RLIM_INFINITY};
 	struct sigaction now;
 	sigset_t set;
-	int fd;
 
 	CHECK_EQ(sigaction(SIGXFSZ, &mine, NULL), 0);
 	exceed_file_size();
@@ -268,7 +258,7 @@ TEST(a_file_size_limit_leaves_the_signals_of_the_program_alone)
 	sigemptyset(&set);
 	sigaddset(&set, SIGXFSZ);
 	CHECK_EQ(pthread_sigmask(SIG_BLOCK, &set, NULL), 0);
-	fd = open(rec_path("own"), O_WRONLY | O_CREAT, 0600);
+	int fd = open(rec_path("own"), O_WRONLY | O_CREAT, 0600);
 	CHECK_LT(ftruncate(fd, 4 << 20), 0);
 	exceed_file_size();
 	CHECK_EQ(sigpending(&set), 0);
@@ -284,24 +274,21 @@ TEST(texts_that_do_not_fit_are_counted_as_lost)
 	char text[4096];
 	struct proton_metric metric = {
 		.name = "t (pty)", .type = PROTON_METRIC_STRING, .value.string = text};
-	struct proton_error err;
-	uint64_t before;
-	int session;
 
 	rec_dir();
 	CHECK_EQ(setrlimit(RLIMIT_FSIZE, &limit), 0);
-	session = rec_start("a");
+	int session = rec_start("a");
 	memset(text, 'x', sizeof(text));
 	text[sizeof(text) - 1] = '\0';
-	before = rec_counter(session, "lost: profile storage full");
+	uint64_t before = rec_counter(session, "lost: profile storage full");
 	for (int i = 0; i < 1000; i++) {
 		text[0] = (char)('a' + i % 26);
 		text[1] = (char)('a' + i / 26 % 26);
 		text[2] = (char)('a' + i / 676);
-		CHECK_OK(proton_metrics_add(proton_context_here(), &metric, 1, &err), err);
+		CHECK_DONE(proton_metrics_add(proton_context_here(), &metric, 1, &err));
 	}
 	CHECK_LT(before + 100, rec_counter(session, "lost: profile storage full"));
-	CHECK_OK(proton_finalize(session, "none", &err), err);
+	CHECK_DONE(proton_finalize(session, "none", &err));
 }
 
 TEST(a_full_trace_acts_like_a_full_disk)
@@ -309,10 +296,9 @@ TEST(a_full_trace_acts_like_a_full_disk)
 	struct rlimit limit = {.rlim_cur = 3 << 20, .rlim_max = RLIM_INFINITY};
 	struct profile *profile;
 	struct proton_error err;
-	int session;
 
 	CHECK_EQ(setrlimit(RLIMIT_FSIZE, &limit), 0);
-	session = REC_START(.data = "trace");
+	int session = REC_START(.data = "trace");
 	for (int i = 0; i < 60000; i++)
 		proton_scope_exit(proton_scope_enter("step"), NULL);
 	CHECK_NE(rec_counter(session, "lost: profile storage full"), 0);
@@ -325,11 +311,10 @@ TEST(a_full_trace_acts_like_a_full_disk)
 TEST(a_full_disk_is_reported_once_and_survived)
 {
 	struct proton_error err;
-	int session;
 
 	if (mount("none", rec_dir(), "tmpfs", 0, "size=3m") != 0)
 		SKIP("mounting a small tmpfs needs root: %s", strerror(errno));
-	session = rec_start("a");
+	int session = rec_start("a");
 	fill(session);
 	/* The output does not fit either: an error with a name, and the data stays. */
 	CHECK_EQ(proton_finalize(session, NULL, &err), PROTON_E_NOSPACE);
@@ -356,12 +341,11 @@ TEST(a_full_disk_is_an_error_of_start)
 TEST(little_address_space_is_enough)
 {
 	struct rlimit limit = {.rlim_cur = 2ull << 30, .rlim_max = RLIM_INFINITY};
-	int session;
 
 	if (TAP_IS_SANITIZED)
 		SKIP("a sanitizer needs the address space itself");
 	CHECK_EQ(setrlimit(RLIMIT_AS, &limit), 0);
-	session = rec_start("a");
+	int session = rec_start("a");
 	rec_kernel("k");
 	rec_finalize(session, NULL);
 	EXPECT(rec_load("a.hatchet"), {"k", 1});
@@ -370,10 +354,9 @@ TEST(little_address_space_is_enough)
 TEST(an_error_names_no_working_file_that_is_gone)
 {
 	struct proton_error err;
-	int session;
 
 	CHECK_EQ(mkdir(rec_path("d"), 0700), 0);
-	session = rec_start("d/a");
+	int session = rec_start("d/a");
 	rec_kernel("k");
 	CHECK_EQ(unlink(rec_path("d/a.proton")), 0);
 	CHECK_EQ(rmdir(rec_path("d")), 0);
@@ -437,6 +420,7 @@ static void do_nothing(int number)
 static void end_by_bus_error(bool is_sent)
 {
 	int fd = open(rec_path("mine"), O_RDWR | O_CREAT, 0600);
+
 	volatile char *mine = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 
 	if (is_sent)
@@ -549,12 +533,11 @@ TEST(a_session_takes_little_address_space)
 
 TEST(a_million_scopes)
 {
-	int session;
 	const int count = TAP_IS_SANITIZED ? 100000 : 1000000;
 
 	CHECK_EQ(setenv("PROTON_MAX_CHILDREN", "0", 1), 0);
 	CHECK_EQ(setenv("PROTON_MAX_NAMES", "0", 1), 0);
-	session = rec_start("a");
+	int session = rec_start("a");
 	for (int i = 0; i < count; i++) {
 		char name[16];
 		uint64_t token;
