@@ -3,9 +3,7 @@
 
 #include "unit/tap.h"
 
-#include <fcntl.h>
 #include <ftw.h>
-#include <sys/stat.h>
 
 #include <libproton/proton.h>
 

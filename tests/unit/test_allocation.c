@@ -6,9 +6,7 @@
 #include "unit/recorded_trace.h"
 
 #include <dirent.h>
-#include <fcntl.h>
 #include <getopt.h>
-#include <sys/wait.h>
 
 #include "base/hash.h"
 #include "export/export.h"

@@ -1,8 +1,6 @@
 /* HIP graphs: captures, executables and the order of records. */
 #include "unit/amd/hip_session.h"
 
-#include <pthread.h>
-
 #include "backend/gpu/records.h"
 #include "record/names/frames.h"
 

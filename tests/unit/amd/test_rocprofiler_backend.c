@@ -1,9 +1,6 @@
 /* Backend "rocprofiler": its differences from CUDA; test_cuda.c runs over the same fake. */
 #include "unit/cuda/cuda_session.h"
 
-#include <pthread.h>
-#include <sys/wait.h>
-
 #include "base/clock.h"
 
 static int start_flags(uint32_t flags)

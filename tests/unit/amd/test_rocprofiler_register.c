@@ -4,10 +4,6 @@
  */
 #include "unit/cuda/cuda_session.h"
 
-#include <dlfcn.h>
-#include <fcntl.h>
-#include <sys/mman.h>
-
 #include "base/clock.h"
 
 static const char *const versions[] = {"10000", "10201", "10300", "10302", "10305"};

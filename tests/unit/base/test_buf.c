@@ -1,8 +1,6 @@
 /* base/buf: output collects, flushes, reports its first error once; files are read whole. */
 #include "unit/tap.h"
 
-#include <fcntl.h>
-
 #include "base/buf.h"
 
 TEST(out_collects_in_memory)

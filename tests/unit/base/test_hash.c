@@ -2,8 +2,6 @@
 #include "unit/tap.h"
 
 #include <limits.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "base/hash.h"
 

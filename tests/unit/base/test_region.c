@@ -1,7 +1,6 @@
 /* base/region: address ranges grow in place, and count as address space when they are mapped. */
 #include "unit/tap.h"
 
-#include <sys/mman.h>
 #include <sys/resource.h>
 
 #include "base/region.h"

@@ -2,9 +2,7 @@
 #include "unit/tap.h"
 
 #include <dirent.h>
-#include <fcntl.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 
 #include "base/replace.h"
 

@@ -3,8 +3,6 @@
 
 #include "unit/cuda/cuda_session.h"
 
-#include <stdatomic.h>
-
 #include "model/samples.h"
 
 /* Contexts of the fake: a byte is the device. */

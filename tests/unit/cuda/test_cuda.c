@@ -1,8 +1,6 @@
 /* CUDA backend: launches, phases, losses and metrics, with fake libraries (tests/fake). */
 #include "unit/cuda/cuda_session.h"
 
-#include <pthread.h>
-
 #include "base/clock.h"
 #include "fake/gpus.h"
 

@@ -4,9 +4,6 @@
  * touched it. The fakes end a child that calls them nevertheless. HIP calls the tool that
  * ROCP_TOOL_LIBRARIES names; with roctracer it calls nothing, and Proton looks for it.
  */
-#include <pthread.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "unit/cuda/cuda_session.h"
 

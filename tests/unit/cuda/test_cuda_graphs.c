@@ -1,9 +1,7 @@
 /* CUDA backend: graphs of every kind, with the fake libraries (tests/fake/cupti_graphs.c). */
 #include "unit/cuda/cuda_session.h"
 
-#include <pthread.h>
 #include <sched.h>
-#include <stdatomic.h>
 
 #include "backend/gpu/captured_nodes.h"
 

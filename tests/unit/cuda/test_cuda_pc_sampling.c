@@ -1,11 +1,8 @@
 /* CUDA backend: PC sampling, with the fake libraries. */
 #include "unit/cuda/pcs_session.h"
 
-#include <pthread.h>
-#include <stddef.h>
 #include <sys/socket.h>
 #include <sys/un.h>
-#include <sys/wait.h>
 
 #include "backend/cuda/call_gate.h"
 #include "base/clock.h"

@@ -3,8 +3,6 @@
 
 #include "backend/cuda/call_gate.h"
 
-#include <pthread.h>
-
 TEST(a_second_session_gets_samples_of_a_module_loaded_between_the_two)
 {
 	begin_with_context();

@@ -4,10 +4,6 @@
  */
 #include "unit/cuda/cuda_session.h"
 
-#include <math.h>
-#include <pthread.h>
-#include <stdatomic.h>
-
 #include "backend/gpu/tensors.h"
 #include "base/clock.h"
 #include "fake/cuda_append.h"

@@ -4,9 +4,6 @@
  */
 #include "unit/cuda/cuda_session.h"
 
-#include <pthread.h>
-#include <stdatomic.h>
-
 #include "backend/gpu/captured_nodes.h"
 #include "base/clock.h"
 

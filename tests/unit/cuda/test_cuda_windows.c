@@ -1,8 +1,6 @@
 /* CUDA backend: windows. Most tests move their clock (windows_skip()) instead of waiting. */
 #include "unit/cuda/pcs_session.h"
 
-#include <pthread.h>
-
 #include "backend/cuda/attach.h"
 #include "backend/cuda/windows.h"
 #include "backend/gpu/launches.h"

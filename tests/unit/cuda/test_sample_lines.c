@@ -4,8 +4,6 @@
  */
 #include "unit/cuda/cuda_session.h"
 
-#include <sys/stat.h>
-
 #include "model/samples.h"
 
 #define SEPARATOR "\n//PTX\n"

@@ -2,11 +2,8 @@
 #include "unit/fakes.h"
 #include "unit/tap.h"
 
-#include <fcntl.h>
 #include <grp.h>
-#include <pthread.h>
 #include <semaphore.h>
-#include <stdatomic.h>
 #include <sys/sendfile.h>
 
 #include "driver/driver.h"

@@ -2,9 +2,6 @@
 #include "unit/fakes.h"
 #include "unit/tap.h"
 
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include "driver/gpu_state.h"
 #include "fake/fake_nvml.h"
 #include "record/store/devices.h"

@@ -4,8 +4,6 @@
  */
 #include "unit/tap.h"
 
-#include <stdatomic.h>
-
 #include "backend/gpu/flush_thread.h"
 
 #define SECOND_NS 1000000000ull

@@ -5,9 +5,6 @@
 #include "unit/fakes.h"
 #include "unit/intra/instrumented.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "backend/intra/closed_loop.h"
 #include "base/array.h"
 #include "base/buf.h"

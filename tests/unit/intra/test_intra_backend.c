@@ -6,8 +6,6 @@
 #include "unit/intra/instrumented.h"
 #include "unit/recorded_trace.h"
 
-#include <pthread.h>
-
 #include "backend/cuda/cupti_abi.h"
 #include "base/array.h"
 #include "base/clock.h"

@@ -5,9 +5,7 @@
 
 #include <dirent.h>
 #include <limits.h>
-#include <pthread.h>
 #include <sched.h>
-#include <stdatomic.h>
 
 #include "backend/intra/launch_queue.h"
 #include "model/trace_events.h"

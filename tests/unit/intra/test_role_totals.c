@@ -1,8 +1,6 @@
 /* Warp metrics with a fake driver: roles, critical path and async overlap in the profile. */
 #include "unit/intra/instrumented.h"
 
-#include <pthread.h>
-
 #include "export/export.h"
 #include "model/warp_metrics.h"
 

@@ -1,6 +1,4 @@
 /* Points and footprints of affine forms, compared with visiting every point. */
-#include <math.h>
-#include <stdlib.h>
 
 #include "intra/work/affine.h"
 #include "unit/tap.h"

@@ -1,8 +1,6 @@
 /* model/merge, regroup and percentile: merging, bottom-up trees, percentiles. */
 #include "unit/tap.h"
 
-#include <math.h>
-
 #include "model/merge.h"
 #include "model/regroup.h"
 #include "model/rollup.h"

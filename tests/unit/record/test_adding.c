@@ -1,9 +1,6 @@
 /* record/adding: threads add to the same rows without a common lock, and nothing gets lost. */
 #include "unit/recorded.h"
 
-#include <pthread.h>
-#include <stdatomic.h>
-
 #include "record/names/frames.h"
 #include "record/record.h"
 #include "record/store/devices.h"

@@ -4,10 +4,6 @@
  */
 #include "unit/recorded.h"
 
-#include <pthread.h>
-#include <stdatomic.h>
-#include <sys/wait.h>
-
 #include "base/array.h"
 #include "record/backend.h"
 

@@ -1,8 +1,6 @@
 /* Programs that close descriptors that they did not open, as daemons do, and reuse the numbers. */
 #include "unit/recorded.h"
 
-#include <pthread.h>
-#include <stdatomic.h>
 #include <sys/resource.h>
 
 #include "format/profile_file.h"

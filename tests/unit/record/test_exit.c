@@ -1,8 +1,6 @@
 /* Exit of the program while its profile is being written: the profile is complete. */
 #include "unit/recorded.h"
 
-#include <pthread.h>
-
 /* Enough that writing takes longer than anything else here. */
 #define SCOPES 50000
 

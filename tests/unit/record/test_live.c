@@ -1,7 +1,6 @@
 /* Reading a working file while a process records into it, and after that process was killed. */
 #include "unit/recorded.h"
 
-#include <pthread.h>
 #include <sched.h>
 
 #include "model/trace_events.h"

@@ -4,9 +4,6 @@
  */
 #include "unit/recorded_trace.h"
 
-#include <pthread.h>
-#include <stdatomic.h>
-
 #include "base/region.h"
 #include "record/sets/session.h"
 

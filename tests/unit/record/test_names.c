@@ -5,7 +5,6 @@
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <sched.h>
-#include <stdatomic.h>
 #include <stddef.h>
 #include <sys/syscall.h>
 

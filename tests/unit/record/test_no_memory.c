@@ -5,9 +5,6 @@
  */
 #include "unit/recorded_trace.h"
 
-#include <pthread.h>
-#include <sys/wait.h>
-
 #include "unit/failing.h"
 
 /* A child's report to its parent. */

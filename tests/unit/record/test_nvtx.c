@@ -1,8 +1,6 @@
 /* NVTX ranges as scopes, with a fake NVTX: its tables, and a program that calls it. */
 #include "unit/recorded.h"
 
-#include <pthread.h>
-
 #include "record/nvtx/nvtx.h"
 #include "unit/fake_nvtx.h"
 

@@ -1,10 +1,6 @@
 /* NVTX payloads: the communicator of NCCL's ranges, by the names in registered schemas. */
 #include "unit/recorded.h"
 
-#include <pthread.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include "record/names/frames.h"
 #include "record/nvtx/nvtx.h"
 #include "record/store/devices.h"

@@ -1,10 +1,6 @@
 /* Phases: each contains the data recorded in it; rows of cleared phases are reused. */
 #include "unit/recorded.h"
 
-#include <pthread.h>
-#include <sys/stat.h>
-#include <time.h>
-
 static void in_scope(const char *scope)
 {
 	uint64_t token = proton_scope_enter(scope);

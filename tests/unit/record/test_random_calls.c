@@ -4,9 +4,6 @@
  */
 #include "unit/recorded_trace.h"
 
-#include <pthread.h>
-#include <stdatomic.h>
-
 #include "base/array.h"
 
 #define CALLERS 12

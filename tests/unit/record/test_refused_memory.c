@@ -4,8 +4,6 @@
  */
 #include "unit/recorded.h"
 
-#include <sys/wait.h>
-
 #include "base/region.h"
 #include "record/thread/record_launch.h"
 

@@ -1,7 +1,6 @@
 /* record/reuse: cleared names make space for new ones, and no name is ever wrong. */
 #include "unit/recorded.h"
 
-#include <pthread.h>
 #include <sched.h>
 
 #include "record/names/frames.h"

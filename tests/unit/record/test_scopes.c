@@ -1,8 +1,6 @@
 /* record/thread: scopes, states, ops and the contexts that data is attributed to. */
 #include "unit/recorded.h"
 
-#include <pthread.h>
-
 #include "base/clock.h"
 
 TEST(nested_scopes_are_a_path)

@@ -1,7 +1,6 @@
 /* Crash safety of the recorder: the program ends abnormally, or a resource is exhausted. */
 #include "unit/recorded.h"
 
-#include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
 

@@ -1,8 +1,6 @@
 /* record/task: scopes and states of tasks that alternate on a thread. */
 #include "unit/recorded.h"
 
-#include <pthread.h>
-
 static _Thread_local struct proton_task running;
 static _Thread_local bool has_loop;
 

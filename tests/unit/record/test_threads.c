@@ -1,9 +1,6 @@
 /* record/ under many threads; also run with ThreadSanitizer. */
 #include "unit/recorded.h"
 
-#include <pthread.h>
-#include <stdatomic.h>
-
 #define THREADS 64
 #define ROUNDS (TAP_IS_SANITIZED ? 200 : 2000)
 

@@ -1,10 +1,8 @@
 /* Sessions with data="trace": trace events of the program's threads. */
 #include "unit/recorded_trace.h"
 
-#include <pthread.h>
 #include <sched.h>
 #include <semaphore.h>
-#include <stdatomic.h>
 
 #include "base/clock.h"
 #include "record/sets/session.h"

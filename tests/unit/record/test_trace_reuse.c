@@ -1,8 +1,6 @@
 /* Traces of cleared phases: their rows are used again, and events that are kept do not change. */
 #include "unit/recorded_trace.h"
 
-#include <pthread.h>
-
 #include "record/sets/session.h"
 
 #define ROUNDS 60

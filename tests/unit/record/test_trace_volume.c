@@ -2,7 +2,6 @@
 #include "unit/recorded_trace.h"
 
 #include <malloc.h>
-#include <pthread.h>
 
 #include "export/export.h"
 

@@ -1,12 +1,10 @@
 /* symbol/disassembler: programs that hang, fail or print too much; test_sass.py has the search. */
 #include "unit/tap.h"
 
-#include <fcntl.h>
 #include <ftw.h>
 #include <glob.h>
 #include <limits.h>
 #include <sys/sendfile.h>
-#include <sys/stat.h>
 
 #include "base/clock.h"
 #include "symbol/disassembler.h"

@@ -1,8 +1,6 @@
 /* symbol/inlined_calls: nesting, origins, contradictions. test_amd_lines.py has LLVM's. */
 #include "unit/tap.h"
 
-#include <stdio.h>
-
 #include "symbol/inlined_calls.h"
 #include "unit/symbol/cubin_build.h"
 

@@ -1,10 +1,6 @@
 /* viewer/ranks: merging the files of ranks, columns per rank, statistics of values, names. */
 #include "unit/merged_ranks.h"
 
-#include <fcntl.h>
-#include <stdlib.h>
-#include <unistd.h>
-
 #include "base/array.h"
 #include "viewer/query/pattern.h"
 #include "viewer/ranks/rank_merge.h"
