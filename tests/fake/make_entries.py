@@ -8,8 +8,6 @@ succeeds and does nothing. So a test can make any symbol fail that the backend u
 get the prefix, if there is one.
 """
 
-from __future__ import annotations
-
 import re
 import sys
 from pathlib import Path

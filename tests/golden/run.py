@@ -24,8 +24,6 @@ A CASE may be a directory. The output is TAP. With --wrapper the named program r
 each tested program (valgrind, for example).
 """
 
-from __future__ import annotations
-
 import argparse
 import difflib
 import fcntl
@@ -119,11 +117,8 @@ def run_command(command: str, case: Case, environment: dict[str, str]) -> tuple[
     arguments = dict(cwd=DATA, env=environment, stderr=subprocess.PIPE)
     if case.columns is None:
         done = subprocess.run(
-            ["sh", "-c", command],
-            input=case.stdin.encode(errors="surrogateescape"),
-            stdout=subprocess.PIPE,
-            timeout=TIMEOUT_S,
-            **arguments,
+            ["sh", "-c", command], input=case.stdin.encode(errors="surrogateescape"),
+            stdout=subprocess.PIPE, timeout=TIMEOUT_S, **arguments,
         )
         return done.returncode, done.stdout, done.stderr
     ours, theirs = pty.openpty()
@@ -162,8 +157,7 @@ def main() -> int:
     parser.add_argument("--bin", required=True, help="directory of the programs to test")
     parser.add_argument("--refresh", action="store_true", help="rewrite the cases")
     parser.add_argument(
-        "--wrapper",
-        default=os.environ.get("MESON_EXE_WRAPPER"),
+        "--wrapper", default=os.environ.get("MESON_EXE_WRAPPER"),
         help="program to run them under; Meson names the emulator of a cross build",
     )
     parser.add_argument("cases", nargs="+")

@@ -6,8 +6,6 @@ registers with rocprofiler-sdk once, and a test that crashes ends no other. With
 each process uses another NVIDIA GPU, so tests of several GPUs are skipped.
 """
 
-from __future__ import annotations
-
 import importlib.metadata
 import json
 import os
@@ -52,11 +50,8 @@ def _run_alone(item) -> tuple[str, str, float]:
         command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", item.nodeid]
         start = time.time()
         done = subprocess.run(
-            [*command, "--report", str(report)],
-            cwd=item.config.rootpath,
-            env=os.environ | {"PROTON_GPU_TEST_ALONE": "1"},
-            capture_output=True,
-            text=True,
+            [*command, "--report", str(report)], cwd=item.config.rootpath,
+            env=os.environ | {"PROTON_GPU_TEST_ALONE": "1"}, capture_output=True, text=True,
             timeout=900,
         )
         tests = json.loads(report.read_text())["tests"] if report.exists() else {}
@@ -70,12 +65,8 @@ def pytest_runtest_protocol(item, nextitem):
         return None
     outcome, text, seconds = _run_alone(item)
     report = pytest.TestReport(
-        nodeid=item.nodeid,
-        location=item.location,
-        keywords={},
-        outcome=outcome,
-        longrepr=(str(item.path), 0, text) if outcome == "skipped" else text,
-        when="call",
+        nodeid=item.nodeid, location=item.location, keywords={}, outcome=outcome,
+        longrepr=(str(item.path), 0, text) if outcome == "skipped" else text, when="call",
         duration=seconds,
     )
     item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)

@@ -3,8 +3,6 @@
 PC sampling runs in CUPTI's and Proton's threads, of which Python's faulthandler shows nothing.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal

@@ -1,7 +1,5 @@
 """The GPUs of this machine, and which vendor's they are."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Kernels of PyTorch without a GPU: each operator that computes something is a launch."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 from torch.utils._python_dispatch import TorchDispatchMode

@@ -5,8 +5,6 @@
 Needs ROCm 7.0 or later with rocprofiler-sdk, and torch for ROCm.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess
@@ -80,13 +78,8 @@ def run_visible(tmp_path, device: int, **variables: str) -> tuple[str, dict, dic
     """(the device's name in torch, the profile, its devices) under these variables."""
     clean = {key: value for key, value in os.environ.items() if "VISIBLE" not in key}
     done = subprocess.run(
-        [sys.executable, "-c", SCRIPT, str(device)],
-        cwd=tmp_path,
-        env=clean | variables,
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=300,
+        [sys.executable, "-c", SCRIPT, str(device)], cwd=tmp_path, env=clean | variables,
+        capture_output=True, text=True, check=True, timeout=300,
     )
     return (done.stdout.strip(), *load_all(tmp_path / "visible.hatchet"))
 

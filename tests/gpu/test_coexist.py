@@ -6,8 +6,6 @@ plain speed of a program once Proton has stopped. Skipped without a GPU.
 Each case is a separate process, because the effects of a tool on CUPTI stay until the process ends.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
@@ -55,12 +53,8 @@ def run(tmp_path, code: str, **environment: str) -> tuple[dict, str]:
     script = tmp_path / "case.py"
     script.write_text(PRELUDE + textwrap.dedent(code))
     result = subprocess.run(
-        [sys.executable, str(script)],
-        cwd=tmp_path,
-        env=os.environ | environment,
-        capture_output=True,
-        text=True,
-        timeout=300,
+        [sys.executable, str(script)], cwd=tmp_path, env=os.environ | environment,
+        capture_output=True, text=True, timeout=300,
     )
     assert result.returncode == 0, result.stderr
     return json.loads(result.stdout.splitlines()[-1]), result.stderr

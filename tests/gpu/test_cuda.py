@@ -5,8 +5,6 @@
 Needs the installed package, torch with CUDA or ROCm, and triton.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess
@@ -110,10 +108,7 @@ def test_times_agree_with_the_profiler_of_torch(run, tmp_path):
     script = tmp_path / "compared.py"
     script.write_text(COMPARED)
     result = subprocess.run(
-        [sys.executable, str(script), "proton"],
-        capture_output=True,
-        text=True,
-        check=True,
+        [sys.executable, str(script), "proton"], capture_output=True, text=True, check=True,
         timeout=300,
     )
     count, total_us = (float(word) for word in result.stdout.split())
@@ -315,10 +310,7 @@ def test_the_command_records_a_script(run, tmp_path):
         program = os.path.join(program, "proton")
     environment = dict(os.environ, PROTON_PYTHON=sys.executable)
     result = subprocess.run(
-        [program, "-n", "cmd", str(script)],
-        capture_output=True,
-        text=True,
-        env=environment,
+        [program, "-n", "cmd", str(script)], capture_output=True, text=True, env=environment,
         timeout=300,
     )
     assert result.returncode == 0, result.stderr

@@ -8,8 +8,6 @@ stacks: in libcupti.so.13 of 13.0, +0x7d0e1 reads a table that does not exist ye
 launch in a context that CUPTI has half added.
 """
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor

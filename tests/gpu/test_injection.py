@@ -6,8 +6,6 @@ Needs a C compiler, the driver and the installed package; no CUDA toolkit: the p
 driver's API and brings its kernel as PTX.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -158,11 +156,7 @@ def go(program, tmp_path):
         environment.pop("PROTON_QUIET", None)
         result = subprocess.run(
             [command("proton"), "-n", "p", *options, "--", *(target or [program]), *steps],
-            cwd=tmp_path,
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=120,
+            cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120,
         )
         assert result.returncode == status, f"{result.returncode}\n{result.stderr}"
         return result
@@ -217,8 +211,7 @@ def test_a_program_that_bears_no_preload(go, tmp_path, tmp_path_factory):
     source.write_text(PROGRAM)
     built = subprocess.run(
         [CC, "-D_GNU_SOURCE", "-w", "-fsanitize=address", "-o", path, source, "-ldl"],
-        capture_output=True,
-        timeout=300,
+        capture_output=True, timeout=300,
     )
     if built.returncode != 0:
         pytest.skip("no AddressSanitizer")
@@ -242,12 +235,8 @@ def test_a_program_that_dies_leaves_its_data(how, status, go, tmp_path):
     go("init", "launch=50", "wait", "sleep", how, status=status)
     assert names(tmp_path) == ["p.proton"]
     result = subprocess.run(
-        [command("proton-viewer"), "-m", "count", "p.proton"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=300,
+        [command("proton-viewer"), "-m", "count", "p.proton"], cwd=tmp_path, capture_output=True,
+        text=True, check=True, timeout=300,
     )
     assert re.search(r"^\s*50 .*spin", result.stdout, re.MULTILINE), result.stdout
     assert "incomplete recording" in result.stderr
@@ -274,13 +263,8 @@ def test_workers_of_a_script(way, tmp_path):
     environment = dict(os.environ, PROTON_PYTHON=sys.executable)
     environment.pop("PROTON_BACKEND", None)
     result = subprocess.run(
-        [command("proton"), "-n", "p", "script.py"],
-        cwd=tmp_path,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=300,
+        [command("proton"), "-n", "p", "script.py"], cwd=tmp_path, env=environment,
+        capture_output=True, text=True, check=True, timeout=300,
     )
     children = re.findall(r"^child (\d+)", result.stdout, re.MULTILINE)
     assert len(children) == 2, result.stderr

@@ -9,8 +9,6 @@ over all launches and CTAs is compared where the work always takes the same time
 cold at first; the mean where it does not.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import gpus
@@ -233,9 +231,7 @@ def test_scopes_in_loops(session, capsys, count):  # noqa: F811
             Row(f"outer of {count}", asked, plain, outer["min_cycles"]),
             Row("  inner", turns * turn, parts[0].item(), inner["min_cycles"]),
             Row(
-                "  outer without inner",
-                rest * turn * count,
-                plain - parts[0].item() * count,
+                "  outer without inner", rest * turn * count, plain - parts[0].item() * count,
                 outer["min_cycles"] - inner["min_cycles"] * count,
             ),
         ]

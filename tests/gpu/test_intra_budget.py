@@ -6,8 +6,6 @@ Needs the installed package, torch with CUDA and triton. bench/intra_auto.py mea
 their cost.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

@@ -5,8 +5,6 @@
 Needs the installed package, torch with CUDA and triton.
 """
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

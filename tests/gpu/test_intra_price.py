@@ -1,7 +1,5 @@
 """The price of automatic scopes as a profile states it, against times of both codes."""
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

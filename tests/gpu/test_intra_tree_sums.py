@@ -7,8 +7,6 @@ Counts are trip counts, and times are those of records.
 Needs the installed package, torch with CUDA and triton. Takes less than a minute.
 """
 
-from __future__ import annotations
-
 import json
 
 import gpus

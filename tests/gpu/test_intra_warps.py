@@ -5,8 +5,6 @@
 Needs the installed package, torch with CUDA and triton; Hopper for the warp-specialized ones.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import re

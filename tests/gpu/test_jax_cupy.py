@@ -6,8 +6,6 @@ Needs the installed package; skipped without a GPU, and each test without its li
 used to look for a GPU. -rA prints the trees.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import os
@@ -80,11 +78,7 @@ def run(code: str, library: str, tmp_path: Path, *options: str, **variables: str
     environment.update({"XLA_PYTHON_CLIENT_PREALLOCATE": "false", **variables})
     done = subprocess.run(
         [shutil.which("proton", path=place) or "proton", "-n", "test", *options, str(script)],
-        cwd=tmp_path,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=300,
+        cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300,
     )
     assert done.returncode == 0, done.stderr
     found = dict(kernels(json.loads((tmp_path / "test.hatchet").read_text())[0]))

@@ -7,8 +7,6 @@ Each case is a separate process: a lost CUDA context ends it. The second interfa
 PROTON_TEST_CUPTI_SECOND names a libcupti of 13.3 update 1 or later.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -98,12 +96,8 @@ def run(tmp_path: Path, code: str, **environment: str) -> tuple[dict, str]:
     script = tmp_path / "case.py"
     script.write_text(PRELUDE + textwrap.dedent(code))
     result = subprocess.run(
-        [sys.executable, str(script)],
-        cwd=tmp_path,
-        env=os.environ | environment,
-        capture_output=True,
-        text=True,
-        timeout=180,
+        [sys.executable, str(script)], cwd=tmp_path, env=os.environ | environment,
+        capture_output=True, text=True, timeout=180,
     )
     assert result.returncode == 0, result.stderr[-3000:]
     return json.loads(result.stdout.splitlines()[-1]), result.stderr
@@ -119,12 +113,8 @@ def check_storm(
 ) -> None:
     """Run storm_sessions.py, which must end its sessions in that many seconds, without an error."""
     result = subprocess.run(
-        [sys.executable, str(HERE / "storm_sessions.py"), *map(str, arguments)],
-        cwd=tmp_path,
-        env=os.environ | environment,
-        capture_output=True,
-        text=True,
-        timeout=timeout,
+        [sys.executable, str(HERE / "storm_sessions.py"), *map(str, arguments)], cwd=tmp_path,
+        env=os.environ | environment, capture_output=True, text=True, timeout=timeout,
     )
     print(result.stdout, result.stderr[-3000:])
     assert result.returncode == 0

@@ -6,8 +6,6 @@ Needs the installed package, torch with CUDA and triton; a case needs transforme
 are in training_steps.py; tests/python/test_training_steps.py runs them without a GPU.
 """
 
-from __future__ import annotations
-
 import re
 import sys
 from pathlib import Path

@@ -6,8 +6,6 @@ Needs the installed package and torch with CUDA. Each script runs in its own Pyt
 looks for its tool once in a process, at its first call.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
@@ -33,13 +31,8 @@ def run(code: str, tmp_path, **variables: str) -> subprocess.CompletedProcess[st
     environment = {k: v for k, v in os.environ.items() if k != "PROTON_BACKEND"}
     environment.update(variables)
     return subprocess.run(
-        [sys.executable, str(script)],
-        cwd=tmp_path,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=300,
+        [sys.executable, str(script)], cwd=tmp_path, env=environment, capture_output=True,
+        text=True, check=True, timeout=300,
     )
 
 

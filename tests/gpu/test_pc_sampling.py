@@ -3,8 +3,6 @@
 Each test has its own process: CUPTI keeps sampled contexts until the process ends.
 """
 
-from __future__ import annotations
-
 import sys
 import textwrap
 from pathlib import Path

@@ -4,8 +4,6 @@ waiting, but not by the time of steps or of kernels. Skipped with fewer than two
     python -m pytest tests/gpu/test_ranks_nccl.py
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
@@ -74,12 +72,8 @@ def job(tmp_path_factory) -> Path:
     launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
     command = [program("proton"), "--ranks", "merge", "-n", "out", "train.py"]
     result = subprocess.run(
-        [*launcher, "--nproc-per-node=2", "--no-python", *command],
-        cwd=directory,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=300,
+        [*launcher, "--nproc-per-node=2", "--no-python", *command], cwd=directory, env=environment,
+        capture_output=True, text=True, timeout=300,
     )
     assert result.returncode == 0, result.stderr
     assert "proton: merged 2 ranks" in result.stderr, result.stderr

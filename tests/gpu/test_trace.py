@@ -6,8 +6,6 @@ Needs the installed package and torch with CUDA. The script runs in its own Pyth
 another tool that gave CUPTI a clock would shift the kernels.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
@@ -65,11 +63,7 @@ def events(tmp_path_factory) -> list[dict[str, Any]]:
     (directory / "script.py").write_text(SCRIPT)
     environment = {k: v for k, v in os.environ.items() if k != "PROTON_BACKEND"}
     subprocess.run(
-        [sys.executable, "script.py"],
-        cwd=directory,
-        env=environment,
-        check=True,
-        timeout=300,
+        [sys.executable, "script.py"], cwd=directory, env=environment, check=True, timeout=300
     )
     return json.loads((directory / "test.chrome_trace").read_text())["traceEvents"]
 

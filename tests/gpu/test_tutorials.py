@@ -7,8 +7,6 @@ tests/python/test_interpreter_tutorials.py runs the
 same program in the interpreter.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shutil
@@ -46,12 +44,8 @@ def run(tmp_path):
         env = dict(os.environ, COLUMNS="200", PROTON_PYTHON=sys.executable)
         env.pop("PROTON_BACKEND", None)
         done = subprocess.run(
-            [*command, str(PROGRAM), way, str(SIZE)],
-            cwd=tmp_path,
-            env=env,
-            capture_output=True,
-            text=True,
-            timeout=300,
+            [*command, str(PROGRAM), way, str(SIZE)], cwd=tmp_path, env=env, capture_output=True,
+            text=True, timeout=300,
         )
         assert done.returncode == 0, done.stderr
         return done.stdout

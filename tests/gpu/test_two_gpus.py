@@ -4,8 +4,6 @@ both, and a copy between them. Skipped with fewer than two GPUs.
     python -m pytest tests/gpu/test_two_gpus.py
 """
 
-from __future__ import annotations
-
 import threading
 
 import gpus

@@ -3,8 +3,6 @@
     python -m pytest tests/gpu/test_watch_loads.py
 """
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

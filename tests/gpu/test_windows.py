@@ -6,8 +6,6 @@ Skipped without a GPU.
 Each case is a separate process: a lost CUDA context ends it.
 """
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys
@@ -80,11 +78,7 @@ def run(tmp_path: Path, code: str, seconds: float = 180) -> tuple[dict, str]:
     script = tmp_path / "case.py"
     script.write_text(PRELUDE + LOOP + textwrap.dedent(code))
     result = subprocess.run(
-        [sys.executable, str(script)],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=seconds,
+        [sys.executable, str(script)], cwd=tmp_path, capture_output=True, text=True, timeout=seconds
     )
     assert result.returncode == 0, result.stderr[-3000:]
     return json.loads(result.stdout.splitlines()[-1]), result.stderr

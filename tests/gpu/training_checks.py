@@ -1,7 +1,5 @@
 """Runs training_steps.py under `proton`, and checks where its kernels are."""
 
-from __future__ import annotations
-
 import csv
 import json
 import os
@@ -33,9 +31,7 @@ LINES = {
         "Rsqrt": "torch.rsqrt(",
     },
     "transformers": {
-        "Embedding": "self.embed_tokens(input_ids)",
-        "Silu": "self.act_fn(",
-        "Rsqrt": "torch.rsqrt(",
+        "Embedding": "self.embed_tokens(input_ids)", "Silu": "self.act_fn(", "Rsqrt": "torch.rsqrt("
     },
     "triton": {"Gelu": "F.gelu(", "Mean": ".mean()"},
 }

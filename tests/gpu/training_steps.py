@@ -10,8 +10,6 @@ PROTON_TEST_DEVICE=cpu runs them without a GPU: operators are launches (operator
 Triton kernels are interpreted.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sys
@@ -55,12 +53,8 @@ def transformers() -> Callable[[], None]:
 
     torch.manual_seed(0)
     config = LlamaConfig(
-        hidden_size=256,
-        intermediate_size=512,
-        num_hidden_layers=4,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        vocab_size=1024,
+        hidden_size=256, intermediate_size=512, num_hidden_layers=4, num_attention_heads=4,
+        num_key_value_heads=2, vocab_size=1024,
     )
     model = LlamaForCausalLM(config).to(DEVICE)
     tokens = torch.randint(0, 1024, (2, 64), device=DEVICE)

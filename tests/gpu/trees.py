@@ -1,7 +1,5 @@
 """Looking at the profiles that tests on a GPU have written."""
 
-from __future__ import annotations
-
 import json
 import os
 

@@ -1,7 +1,5 @@
 """Our declarations of vendors' libraries, compared by a C compiler with the vendors' headers."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil
@@ -30,8 +28,7 @@ def run_compiler(options: list[str], text: str, *include: str) -> subprocess.Com
         pytest.skip("no C compiler")
     return run_command(
         [compiler, "-std=gnu11", "-w", *options, *(f"-I{place}" for place in include), "-xc", "-"],
-        stdin=text,
-        status=None,
+        stdin=text, status=None,
     )
 
 

@@ -3,8 +3,6 @@
 Commands go to the browser's descriptor 3 and answers come from 4, as JSON with a NUL after each.
 """
 
-from __future__ import annotations
-
 import base64
 import contextlib
 import json

@@ -3,8 +3,6 @@
 PROTON_TEST_BUILD names the build folder if it is not build/.
 """
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

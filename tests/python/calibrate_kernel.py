@@ -7,8 +7,6 @@ and tests/tools/run_pass of the build that PROTON_TEST_BUILD names. Triton compi
 driver compiles the PTX for the GPU at run time.
 """
 
-from __future__ import annotations
-
 import re
 import runpy
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Support for tests of the `proton` command: finding and running it."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """Tests of the installed package. Each runs in its own directory and leaves no session."""
 
-from __future__ import annotations
-
 import os
 import signal
 

@@ -1,7 +1,5 @@
 """The fake libraries of the build (tests/fake), for tests of programs."""
 
-from __future__ import annotations
-
 import functools
 import os
 import shutil

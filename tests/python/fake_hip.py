@@ -3,8 +3,6 @@
 And what a launch of an instrumented kernel leaves in its buffer.
 """
 
-from __future__ import annotations
-
 import ctypes
 import struct
 

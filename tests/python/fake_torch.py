@@ -4,8 +4,6 @@ Tests copy it as torch.py to where a script finds it first. Each launch of an in
 leaves records or sums as a kernel would: every scope takes 100 cycles of each warp that is sampled.
 """
 
-from __future__ import annotations
-
 import ctypes
 import math
 import os

@@ -5,8 +5,6 @@ Import it before the first compilation. Above each call, another comment tells t
 the nodes that the kernel computes, read from their metadata without the help of the package.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sys

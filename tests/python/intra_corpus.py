@@ -1,7 +1,5 @@
 """Kernels of the shapes that bench/corpus.py finds in other packages, rewritten for tests."""
 
-from __future__ import annotations
-
 import triton
 import triton.language as tl
 

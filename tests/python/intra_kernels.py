@@ -1,7 +1,5 @@
 """Kernels for the tests of instrumentation, compiled for GPUs that need not be there."""
 
-from __future__ import annotations
-
 import triton
 import triton.language as tl
 from triton.backends.compiler import GPUTarget

@@ -4,8 +4,6 @@ Its operations take the place of our markers in a kernel's TTGIR, and Triton's c
 passes from there on.
 """
 
-from __future__ import annotations
-
 import re
 
 import pytest
@@ -33,18 +31,9 @@ class Oracle:
     def _to_records(self, pm) -> None:
         proton = self.proton
         proton.add_convert_proton_to_protongpu(
-            pm,
-            proton.METRIC_TYPE.CYCLE,
-            proton.SAMPLING_STRATEGY.NONE,
-            "",
-            proton.GRANULARITY.WARP,
-            proton.BUFFER_STRATEGY.CIRCULAR,
-            proton.BUFFER_TYPE.SHARED,
-            0,
-            SHARED[self.arch][0],
-            1,
-            128,
-            False,
+            pm, proton.METRIC_TYPE.CYCLE, proton.SAMPLING_STRATEGY.NONE, "",
+            proton.GRANULARITY.WARP, proton.BUFFER_STRATEGY.CIRCULAR, proton.BUFFER_TYPE.SHARED, 0,
+            SHARED[self.arch][0], 1, 128, False,
         )
         passes.common.add_cse(pm)
         proton.add_allocate_proton_shared_memory(pm)

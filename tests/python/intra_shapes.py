@@ -4,8 +4,6 @@
 compiles them. Their results do not matter, only that they are what Triton's compiler gets to see.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 import triton
@@ -546,31 +544,14 @@ for stages in (1, 2, 3, 4):
     case(f"matmul_{stages}", **GEMM, BM=64, BN=64, BK=32, STAGES=stages)(matmul)
 # 196 608 bytes of 232 448 on sm_90; ROCm and the consumer chips have less and pipeline less.
 case(
-    "matmul_large",
-    targets="sm_90 sm_100",
-    options={"num_warps": 8},
-    **GEMM,
-    BM=128,
-    BN=256,
-    BK=64,
+    "matmul_large", targets="sm_90 sm_100", options={"num_warps": 8}, **GEMM, BM=128, BN=256, BK=64,
     STAGES=4,
 )(matmul)
 case("matmul_all_lds", targets="gfx90a gfx942", **GEMM, BM=128, BN=128, BK=128, STAGES=1)(matmul)
 
 
 # On gfx90a its records take 78 registers instead of 68: there nothing is rescheduled.
-@case(
-    targets="nvidia gfx942 gfx950",
-    a=P,
-    b=P,
-    c=P,
-    M="i32",
-    N="i32",
-    K="i32",
-    BM=64,
-    BN=32,
-    BK=32,
-)
+@case(targets="nvidia gfx942 gfx950", a=P, b=P, c=P, M="i32", N="i32", K="i32", BM=64, BN=32, BK=32)
 @triton.jit
 def matmul_fp32(a, b, c, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
     """Its dot is plain arithmetic with values from shared memory; LLVM moves it across markers."""
@@ -771,8 +752,7 @@ def gluon_partitions(o, n):
     L: gl.constexpr = gl.BlockedLayout([1], [32], [4], [0])
     gmark("// proton.record start whole")
     gl.warp_specialize(
-        [(default_partition, (o, L)), (worker_partition, (o, n)), (small_partition, (o,))],
-        [4, 1],
+        [(default_partition, (o, L)), (worker_partition, (o, n)), (small_partition, (o,))], [4, 1],
         [24, 24],
     )
     gmark("// proton.record end whole")

@@ -1,7 +1,5 @@
 """Compiles kernels without a GPU: to LLVM IR, through the pass, and on to machine code."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import tempfile
@@ -187,8 +185,7 @@ def compile_now(case: Case, arch: str) -> Compiled:
         with knobs.compilation.scope():
             knobs.compilation.always_compile = True
             triton.compile(
-                source(case.fn, case.signature, constants, attrs),
-                target=target_of(arch),
+                source(case.fn, case.signature, constants, attrs), target=target_of(arch),
                 options=case.options,
             )
     except Stop as stop:
@@ -236,9 +233,7 @@ def instrument_now(compiled: Compiled, **options: object) -> Instrumented:
     }
     done = subprocess.run(
         [str(TOOL), "llvm", compiled.arch, *(f"{k}={v}" for k, v in words.items())],
-        input=compiled.text.encode(),
-        capture_output=True,
-        timeout=300,
+        input=compiled.text.encode(), capture_output=True, timeout=300,
     )
     printed = done.stderr.decode()
     assert done.returncode == 0, printed
@@ -247,13 +242,8 @@ def instrument_now(compiled: Compiled, **options: object) -> Instrumented:
         key, _, value = line.partition(" ")
         layout.setdefault(key, []).append(value)
     return Instrumented(
-        done.stdout.decode(),
-        layout,
-        int(layout["#shared"][0]),
-        int(layout["#records"][0]),
-        int(layout["#ignored"][0]),
-        layout["#buffer"][0],
-        layout["#can_hoist"] == ["1"],
+        done.stdout.decode(), layout, int(layout["#shared"][0]), int(layout["#records"][0]),
+        int(layout["#ignored"][0]), layout["#buffer"][0], layout["#can_hoist"] == ["1"],
     )
 
 
@@ -287,8 +277,7 @@ def needs_of_cubin(cubin: bytes) -> dict[str, int]:
         file.write(cubin)
         file.flush()
         done = subprocess.run(
-            [str(NVIDIA_TOOLS / "cuobjdump"), "-res-usage", file.name],
-            capture_output=True,
+            [str(NVIDIA_TOOLS / "cuobjdump"), "-res-usage", file.name], capture_output=True,
             timeout=300,
         )
     found = re.findall(r"\b(REG|STACK|LOCAL):(\d+)", done.stdout.decode())

@@ -4,8 +4,6 @@
 runs with. Enough for texts that are made for it: see test_instrument_records.py.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """NVIDIA's assembler and disassemblers, of Triton's wheel or a toolkit, and our own reader."""
 
-from __future__ import annotations
-
 import importlib.util
 import shutil
 import subprocess

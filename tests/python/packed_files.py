@@ -1,7 +1,5 @@
 """Packed profile files made from docs/format.md: small files with as many rows as they can have."""
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Iterable
 

@@ -1,7 +1,5 @@
 """Profiles with one planted cause each, and clean ones, for tests of --brief."""
 
-from __future__ import annotations
-
 import json
 import random
 import struct
@@ -240,8 +238,7 @@ CAUSES: dict[str, tuple[str, Callable[[random.Random, Path, float], Path]]] = {
         with_kernel(grid=lambda r: SMS * 8 + r.randint(10, 200), memory=low),
     ),
     "registers": (
-        "low_occupancy",
-        with_kernel(registers=lambda r: r.randint(200, 255), block=256, memory=low),
+        "low_occupancy", with_kernel(registers=lambda r: r.randint(200, 255), block=256, memory=low)
     ),
     "shared memory": (
         "low_occupancy",
@@ -249,8 +246,7 @@ CAUSES: dict[str, tuple[str, Callable[[random.Random, Path, float], Path]]] = {
     ),
     "short kernels": ("short_kernels", short_kernels),
     "copies": (
-        "memory_copies",
-        with_kernel(name="Memcpy HtoD (Pageable -> Device)", grid=-1, mean_us=400),
+        "memory_copies", with_kernel(name="Memcpy HtoD (Pageable -> Device)", grid=-1, mean_us=400)
     ),
     "launch gaps": ("launch_gaps", launch_gaps),
     "loads": ("stall", with_kernel(children=stalled("long_scoreboard"), memory=low)),

@@ -1,7 +1,5 @@
 """Reading protocol buffers without their schema, and Perfetto's compressed packets."""
 
-from __future__ import annotations
-
 import zlib
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Profiles of the ranks of a job, with exact times."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

@@ -1,7 +1,5 @@
 """Reports in a browser: fixtures, small profiles, and what a page shows."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

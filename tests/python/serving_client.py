@@ -6,8 +6,6 @@ lives from the capture until the worker ends, and each request is a phase of it:
 the phase, deactivates with a flush, and reads, writes and clears the phase.
 """
 
-from __future__ import annotations
-
 import contextlib
 import glob
 import inspect

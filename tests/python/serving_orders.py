@@ -6,8 +6,6 @@
 Each function of ORDERS gets `make(directory, **options)`, which makes a client.
 """
 
-from __future__ import annotations
-
 import ctypes
 import json
 import os

@@ -9,8 +9,6 @@ the path of the program. Steps of all programs: "fork" (the rest is the child's)
 child do the rest), "spawn" (the rest, in a new program), and "status" (the exit status is 5).
 """
 
-from __future__ import annotations
-
 import subprocess
 import textwrap
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Reading profiles, and running scripts in new Python processes."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

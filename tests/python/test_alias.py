@@ -1,7 +1,5 @@
 """install_as_triton_profiler and the import hooks, with a Triton made of three files."""
 
-from __future__ import annotations
-
 import os
 import sys
 from pathlib import Path
@@ -209,8 +207,7 @@ def test_modules_run_with_option_m(module, program):
     )
     done = run_command(
         [sys.executable, "-m", f"triton.profiler.{module}", "--version"],
-        env=dict(os.environ, PYTHONPATH=os.getcwd()),
-        status=None,
+        env=dict(os.environ, PYTHONPATH=os.getcwd()), status=None,
     )
     assert done.returncode == 0 and done.stdout.startswith(f"{program} "), done.stderr
 

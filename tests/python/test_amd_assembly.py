@@ -1,7 +1,5 @@
 """Instructions of AMD code objects (src/symbol/sass.c): llvm-objdump's, its search and cache."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil
@@ -35,8 +33,7 @@ def assembly(code: Path, **variables: object) -> subprocess.CompletedProcess:
         pytest.skip("ninja -C build test-programs")
     return run_command(
         [CODE_OBJECT_TOOL, "--sass", code],
-        env={name: str(value) for name, value in variables.items()},
-        status=None,
+        env={name: str(value) for name, value in variables.items()}, status=None,
     )
 
 
@@ -150,10 +147,8 @@ def test_without_a_disassembler_the_message_says_what_to_do(code, tmp_path):
 def view(directory: Path, *options: str, **variables: str) -> subprocess.CompletedProcess:
     command = ["-m", "triton_proton.viewer", "--source", "add", "--sass", *options, "test.proton"]
     return run_command(
-        [sys.executable, *command],
-        cwd=directory,
-        env=environment(XDG_CACHE_HOME=None, **variables),
-        status=None,
+        [sys.executable, *command], cwd=directory,
+        env=environment(XDG_CACHE_HOME=None, **variables), status=None,
     )
 
 

@@ -3,8 +3,6 @@
 test_gpu_backends.py has what all backends do.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 import textwrap

@@ -1,7 +1,5 @@
 """Line tables of src/symbol for AMD code objects, compared with LLVM's own answers."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess
@@ -142,8 +140,7 @@ def test_names_and_ranges_of_dwarf_5_are_read(tmp_path, option):
     target = ["-target", "amdgcn-amd-amdhsa", "-mcpu=gfx90a", "-nogpulib", "-O2"]
     done = subprocess.run(
         [compiler, *target, option, "-gdwarf-5", "-c", source, "-o", relocatable],
-        capture_output=True,
-        timeout=300,
+        capture_output=True, timeout=300,
     )
     if done.returncode:
         pytest.skip("this clang has no AMD target")

@@ -6,8 +6,6 @@ PROTON_TEST_ROCPROFILER_REGISTER names the directory that tools/rocprofiler_regi
 programs run with the real librocprofiler-register, too.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

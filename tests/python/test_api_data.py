@@ -1,7 +1,5 @@
 """Reading a live session, phases, context.depth."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
@@ -142,8 +140,7 @@ def test_each_phase_is_a_file(tmp_path):
     record("b")
     proton.finalize(session)
     assert {entry.name for entry in tmp_path.iterdir()} == {
-        "test.part_0.hatchet",
-        "test.part_1.hatchet",
+        "test.part_0.hatchet", "test.part_1.hatchet"
     }
 
 

@@ -1,7 +1,5 @@
 """Hook, HookManager and LaunchHook, without Triton and with something that looks like its knobs."""
 
-from __future__ import annotations
-
 import sys
 import threading
 import types
@@ -294,10 +292,7 @@ def test_metadata_names_the_kernel_and_gives_its_metrics():
     kernel_values = ("count", "time (ns)", "device_id", "device_type")
     assert values["count"] == 2
     assert {key: value for key, value in values.items() if key not in kernel_values} == {
-        "flops16": 20.0,
-        "bytes": 8,
-        "any number": 1.0,
-        "list": [2, 4],
+        "flops16": 20.0, "bytes": 8, "any number": 1.0, "list": [2, 4]
     }
 
 

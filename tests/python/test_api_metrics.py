@@ -1,7 +1,5 @@
 """Metric dictionaries: which values are taken, what becomes of them, and how they add up."""
 
-from __future__ import annotations
-
 import json
 import math
 from pathlib import Path
@@ -40,8 +38,7 @@ def test_flops_of_each_width_are_floating_point_and_similar_names_stay_integers(
     recorded = record(dict.fromkeys([*floating, *integers], 2))
     assert recorded == dict.fromkeys([*floating, *integers], 2)
     assert {name: type(value) for name, value in recorded.items()} == {
-        **dict.fromkeys(floating, float),
-        **dict.fromkeys(integers, int),
+        **dict.fromkeys(floating, float), **dict.fromkeys(integers, int)
     }
 
 
@@ -184,9 +181,7 @@ def test_numbers_of_other_kinds():
             return 7
 
     assert record({"f": Fraction(1, 2), "d": Decimal("0.25"), "i": Index()}) == {
-        "f": 0.5,
-        "d": 0.25,
-        "i": 7,
+        "f": 0.5, "d": 0.25, "i": 7
     }
 
 
@@ -254,9 +249,7 @@ NAMES = st.text(
 INTEGERS = st.integers(-(2**62), 2**62)
 FLOATS = st.floats(allow_nan=False, allow_infinity=False, width=64)
 VALUES = st.one_of(
-    INTEGERS,
-    FLOATS,
-    st.lists(INTEGERS, min_size=1, max_size=5),
+    INTEGERS, FLOATS, st.lists(INTEGERS, min_size=1, max_size=5),
     st.lists(FLOATS, min_size=1, max_size=5),
     st.text(st.characters(blacklist_categories=("Cs",), blacklist_characters="\0")),
 )
@@ -285,8 +278,7 @@ def test_sums_and_last_values(numbers, suffix):
         st.text(max_size=3),
         st.recursive(
             st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(), st.binary()),
-            lambda inner: st.lists(inner, max_size=3),
-            max_leaves=5,
+            lambda inner: st.lists(inner, max_size=3), max_leaves=5,
         ),
         max_size=4,
     )

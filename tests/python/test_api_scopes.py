@@ -1,7 +1,5 @@
 """scope, cpu_timed_scope, enter_scope, exit_scope, state."""
 
-from __future__ import annotations
-
 import asyncio
 import copy
 import gc

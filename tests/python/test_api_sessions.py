@@ -1,7 +1,5 @@
 """start, activate, deactivate, finalize, profile."""
 
-from __future__ import annotations
-
 import json
 import os
 import sys

@@ -1,7 +1,5 @@
 """The PTX of src/backend/cuda/append_kernel.h against NVIDIA's assembler, where there is one."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Scopes, states and launches of asyncio tasks, which take turns on one thread."""
 
-from __future__ import annotations
-
 import asyncio
 import ctypes
 import sys

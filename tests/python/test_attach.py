@@ -1,7 +1,5 @@
 """`proton attach`: programs that were not started under `proton`."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import shutil

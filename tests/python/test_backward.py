@@ -1,7 +1,5 @@
 """Backward launches below the forward operators that made their nodes."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
@@ -671,9 +669,7 @@ def test_interpreted_triton_kernels_in_custom_functions():
     }
     subprocess.run(
         [sys.executable, "-m", "triton_proton", "-q", "-c", "python", "-n", "t", "train.py"],
-        check=True,
-        env={**os.environ, "TRITON_INTERPRET": "1"},
-        timeout=300,
+        check=True, env={**os.environ, "TRITON_INTERPRET": "1"}, timeout=300,
     )
     found = {}
     for path, node in walk(load("t.hatchet")):

@@ -1,7 +1,5 @@
 """Arrows from scopes to their backward kernels in traces."""
 
-from __future__ import annotations
-
 import json
 import threading
 from collections import Counter
@@ -155,6 +153,5 @@ def test_perfetto_has_the_same_arrows():
         for flow in event.flow_ids:
             ends.setdefault(flow, []).append((packet.timestamp, names[event.name_iid]))
     assert sorted([name for _, name in sorted(end)] for end in ends.values()) == [
-        *[["a", "backward"]] * 3,
-        *[["b", "backward"]] * 3,
+        *[["a", "backward"]] * 3, *[["b", "backward"]] * 3
     ]

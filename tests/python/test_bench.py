@@ -1,7 +1,5 @@
 """`triton_proton.bench`: times of calls with planted kernels, on the fake driver."""
 
-from __future__ import annotations
-
 import json
 import random
 from pathlib import Path

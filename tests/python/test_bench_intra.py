@@ -1,7 +1,5 @@
 """What bench/intra.py makes of kernels' records; it needs a GPU for the rest."""
 
-from __future__ import annotations
-
 import importlib
 import json
 import sys

@@ -3,8 +3,6 @@
 They import `triton.profiler`, for which this package was installed.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What bench/ranks.py makes of its measurements."""
 
-from __future__ import annotations
-
 import importlib
 import os
 import sys
@@ -44,9 +42,7 @@ def test_rows_that_were_not_measured_say_why(bench, monkeypatch):
     monkeypatch.setattr(bench, "why_not_measured", lambda program: "not measured: because")
     rows = bench.scaling_rows("work", ["proton-merge"], 3)
     assert [row["work"] for row in rows] == [
-        "work: 1 process of MPI",
-        "work: 2 processes of MPI",
-        "work: 4 processes of MPI",
+        "work: 1 process of MPI", "work: 2 processes of MPI", "work: 4 processes of MPI",
         "work: 8 processes of MPI",
     ]
     assert {(row["ours"], row["target"]) for row in rows} == {(None, "not measured: because")}

@@ -1,7 +1,5 @@
 """`proton bench`: runs of scripts in turns, with kernels of known length on the CPU."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """What bench/turns.py and bench/program_turns.py make of processes that take turns."""
 
-from __future__ import annotations
-
 import importlib
 import json
 import math
@@ -215,13 +213,8 @@ def test_the_pace_of_the_machine_cancels(bench):
 
     def turn(share):
         return reference.take_chunks(
-            lambda count: machine.work(count * 0.01 * share),
-            1,
-            4,
-            lambda: None,
-            lambda: machine.work(0.005),
-            cpu=machine,
-            wall=machine,
+            lambda count: machine.work(count * 0.01 * share), 1, 4, lambda: None,
+            lambda: machine.work(0.005), cpu=machine, wall=machine,
         )
 
     rounds = []

@@ -1,7 +1,5 @@
 """proton-viewer --brief: claims with their evidence, in profiles with planted causes."""
 
-from __future__ import annotations
-
 import json
 import random
 import re

@@ -1,7 +1,5 @@
 """The committed calibration kernel has the records that the pass makes now."""
 
-from __future__ import annotations
-
 
 import pytest
 from support import run_command

@@ -1,7 +1,5 @@
 """The table of tools/check_fast.py has every component, and names tests that exist."""
 
-from __future__ import annotations
-
 import importlib.util
 
 import pytest

@@ -1,7 +1,5 @@
 """tools/check_tidy.sh analyzes what .ci/analyzed does not note."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from pathlib import Path

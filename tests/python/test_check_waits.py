@@ -1,7 +1,5 @@
 """tools/check_waits.py finds waits without a limit in tests, and few other things."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

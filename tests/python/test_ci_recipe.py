@@ -1,7 +1,5 @@
 """The commands of docs/guide/ci.md, run unchanged."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -47,8 +45,7 @@ def block(word: str) -> str:
 def shell(text: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     path = os.pathsep.join([str(Path(executable("proton")).parent), os.environ["PATH"]])
     return run_command(
-        ["sh", "-c", text, "sh", *arguments],
-        env=environment(PATH=path, PROTON_BACKEND="host"),
+        ["sh", "-c", text, "sh", *arguments], env=environment(PATH=path, PROTON_BACKEND="host"),
         status=None,
     )
 
@@ -84,8 +81,7 @@ def test_every_command_of_the_recipe_works(recorded):
 
 
 @pytest.mark.parametrize(
-    "speed, status, printed",
-    [(1.0, 0, "no regression"), (1.2, 3, "slower than before")],
+    "speed, status, printed", [(1.0, 0, "no regression"), (1.2, 3, "slower than before")]
 )
 def test_the_script_for_github_ends_with_the_status_of_the_gate(speed, status, printed):
     checkout("before", 1.0)

@@ -1,7 +1,5 @@
 """Commands that are started with standard input, output or error closed, as daemons and cron do."""
 
-from __future__ import annotations
-
 import itertools
 import subprocess
 import sys
@@ -26,9 +24,7 @@ with proton.scope("step", metrics={"n": 3}):
 def run(command: list[str], closed: tuple[int, ...], cwd: Path) -> subprocess.CompletedProcess:
     redirections = "".join(f" {fd}>&-" for fd in closed)
     return run_command(
-        ["sh", "-c", f'exec "$@"{redirections}', "sh", *command],
-        cwd=cwd,
-        env=environment(),
+        ["sh", "-c", f'exec "$@"{redirections}', "sh", *command], cwd=cwd, env=environment(),
         status=None,
     )
 

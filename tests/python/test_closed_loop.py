@@ -4,8 +4,6 @@ Triton compiles the kernels for gfx942 and launches them through its JIT functio
 takes a planted time: 1 ms, and for each of its scopes a share of that.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
@@ -116,15 +114,9 @@ def run(tmp_path, compiled_once):
 
     def go(text: str, cache: Path = compiled_once) -> tuple[list[str], str]:
         done = run_program(
-            tmp_path,
-            SUPPORT + text,
-            TRITON_CACHE_DIR=str(cache),
-            XDG_CACHE_HOME=str(tmp_path),
-            TRITON_LIBHIP_PATH=str(hip_library()),
-            PROTON_CUDA_PATH="/nonexistent/libcuda.so.1",
-            PROTON_HIP_PATH=str(hip_library()),
-            PROTON_QUIET=None,
-            PYTHONWARNINGS="ignore",
+            tmp_path, SUPPORT + text, TRITON_CACHE_DIR=str(cache), XDG_CACHE_HOME=str(tmp_path),
+            TRITON_LIBHIP_PATH=str(hip_library()), PROTON_CUDA_PATH="/nonexistent/libcuda.so.1",
+            PROTON_HIP_PATH=str(hip_library()), PROTON_QUIET=None, PYTHONWARNINGS="ignore",
         )
         return done.stdout.splitlines(), done.stderr
 
@@ -179,7 +171,7 @@ proton.finalize()
     assert json.loads(later) == [0] * 20
     metrics, executions = kernel_of(tmp_path / "a.hatchet")
     assert " launches, with 4 scopes in " in metrics["scopes_price"]
-    assert metrics["scopes_price"].endswith(": dot@intra_kernels.py:82")
+    assert metrics["scopes_price"].endswith(": dot@intra_kernels.py:80")
     assert 1 <= metrics["scopes_ratio"] < 1.05
     assert "dot" in executions  # it was tried
     assert errors.count("proton: matmul: price of its automatic scopes: measured ") == 1
@@ -227,7 +219,7 @@ proton.finalize()
     assert second.startswith("False ") and second.endswith(" 3")
     assert int(second.split()[1]) < int(first.split()[1])
     metrics, _ = kernel_of(tmp_path / "a.hatchet")
-    assert metrics["scopes_price"].endswith(": dot@intra_kernels.py:82")
+    assert metrics["scopes_price"].endswith(": dot@intra_kernels.py:80")
     decisions.write_bytes(b"kept \xff\n")
     (third,), _ = run(text)
     assert third == first

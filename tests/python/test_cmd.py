@@ -1,7 +1,5 @@
 """The `proton` command: its options, its outputs, what it says, and how it ends."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -86,13 +84,8 @@ def test_one_line_at_the_end(scopes: Path, tmp_path: Path) -> None:
 def test_line_comes_after_the_scripts_output(scopes: Path, tmp_path: Path) -> None:
     with (tmp_path / "log").open("w") as log:
         subprocess.run(
-            [executable("proton"), "scopes.py"],
-            cwd=tmp_path,
-            env=environment(),
-            stdout=log,
-            stderr=log,
-            check=True,
-            timeout=300,
+            [executable("proton"), "scopes.py"], cwd=tmp_path, env=environment(), stdout=log,
+            stderr=log, check=True, timeout=300,
         )
     lines = (tmp_path / "log").read_text().splitlines()
     assert lines[-2] == "ran []" and lines[-1].startswith("proton: recorded")
@@ -244,11 +237,8 @@ def test_script_that_changes_directory(tmp_path: Path) -> None:
 def test_name_of_bytes_that_are_not_text(scopes: Path, tmp_path: Path) -> None:
     name = os.fsencode(tmp_path) + b"/p\xff"
     subprocess.run(
-        [executable("proton"), "-n", name, "scopes.py"],
-        cwd=tmp_path,
-        env=environment(),
-        check=True,
-        timeout=300,
+        [executable("proton"), "-n", name, "scopes.py"], cwd=tmp_path, env=environment(),
+        check=True, timeout=300,
     )
     assert os.path.exists(name + b".hatchet")
 
@@ -419,12 +409,8 @@ WAITING = """
 def start_waiting(tmp_path: Path, *options: str) -> subprocess.Popen[str]:
     (tmp_path / "waiting.py").write_text(textwrap.dedent(WAITING))
     child = subprocess.Popen(
-        [executable("proton"), *options, "waiting.py"],
-        cwd=tmp_path,
-        env=environment(),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
+        [executable("proton"), *options, "waiting.py"], cwd=tmp_path, env=environment(),
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )
     assert child.stdout is not None and child.stdout.readline() == "ready\n"
     return child
@@ -466,12 +452,8 @@ def test_signal_while_the_profile_is_being_written(tmp_path: Path) -> None:
         )
     )
     child = subprocess.Popen(
-        [executable("proton"), "script.py"],
-        cwd=tmp_path,
-        env=environment(),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
+        [executable("proton"), "script.py"], cwd=tmp_path, env=environment(),
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )
     assert child.stdout is not None and child.stdout.readline() == "ending\n"
     time.sleep(0.02)
@@ -606,12 +588,9 @@ def test_interrupt_while_it_starts(slow: str, tmp_path: Path) -> None:
     )
     (tmp_path / "script.py").write_text("print('ran')\n")
     child = subprocess.Popen(
-        [executable("proton"), "-b", "host", "script.py"],
-        cwd=tmp_path,
-        env=environment(PYTHONPATH=str(tmp_path / "slow")),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
+        [executable("proton"), "-b", "host", "script.py"], cwd=tmp_path,
+        env=environment(PYTHONPATH=str(tmp_path / "slow")), stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE, text=True,
     )
     assert child.stdout is not None and child.stdout.readline() == "importing\n"
     child.send_signal(signal.SIGINT)

@@ -5,8 +5,6 @@ rocprofiler-sdk, which loads the tools that ROCP_TOOL_LIBRARIES names. For roctr
 acts as the HSA runtime: it loads the tools that HSA_TOOLS_LIB names and calls their OnLoad().
 """
 
-from __future__ import annotations
-
 import functools
 import json
 import os

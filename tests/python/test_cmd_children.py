@@ -1,7 +1,5 @@
 """`proton` and CUDA: the program, its children, ways to load the recorder; with a fake driver."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """examples/triton_kernels.py under `proton`: the numbers of the demo."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import sys
@@ -25,8 +23,7 @@ def interpreter_works(tmp_path_factory: pytest.TempPathFactory) -> None:
     """Some pairs of Triton and NumPy cannot interpret a loop, with or without a profiler."""
     plain = run(
         [sys.executable, str(EXAMPLE), "--rows", "16", "--width", "32", "--steps", "1"],
-        tmp_path_factory.mktemp("plain"),
-        env=environment(TRITON_INTERPRET="1"),
+        tmp_path_factory.mktemp("plain"), env=environment(TRITON_INTERPRET="1"),
     )
     if plain.returncode != 0 and "InterpreterError" in plain.stderr:
         pytest.skip("Triton's interpreter fails here without a profiler, too")
@@ -96,9 +93,7 @@ def test_python_lines(tmp_path: Path) -> None:
     walk(top)
     runs = LAYERS * STEPS + 1
     assert kernels == {
-        "layer_norm_kernel": 2 * runs,
-        "matmul_kernel": 6 * runs,
-        "softmax_kernel": runs,
+        "layer_norm_kernel": 2 * runs, "matmul_kernel": 6 * runs, "softmax_kernel": runs
     }
     assert not [name for name in frames if "triton_proton" in name or "runpy" in name]
 

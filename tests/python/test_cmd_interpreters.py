@@ -4,8 +4,6 @@ The interpreters are scripts that answer the command's question as told, and pri
 when they are to run the script.
 """
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A script with its own sessions under `proton` reads the command's recording so far."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from cmd_support import environment, own_lines, proton

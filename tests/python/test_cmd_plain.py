@@ -3,8 +3,6 @@
 Every program of the table runs both ways and the results are compared whole.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import signal
@@ -243,9 +241,7 @@ def test_script(name: str, tmp_path: Path) -> None:
     out.mkdir()
     words = [str(script), "-n", "--help", "a b", ""]
     compare(
-        [sys.executable, *words],
-        [executable("proton"), "-n", str(out / "p"), *words],
-        tmp_path,
+        [sys.executable, *words], [executable("proton"), "-n", str(out / "p"), *words], tmp_path,
         stdin="text\n",
     )
 
@@ -256,9 +252,7 @@ def test_relative_script(name: str, tmp_path: Path) -> None:
     inside.mkdir()
     write_scripts(inside, name)
     compare(
-        [sys.executable, f"inside/{name}.py"],
-        [executable("proton"), f"inside/{name}.py"],
-        tmp_path,
+        [sys.executable, f"inside/{name}.py"], [executable("proton"), f"inside/{name}.py"], tmp_path
     )
 
 
@@ -274,9 +268,7 @@ def test_module(name: str, tmp_path: Path) -> None:
     for module in (name, f"package.{name}"):
         words = [module, "-x", "--module"]
         compare(
-            [sys.executable, "-m", *words],
-            [executable("proton"), "--module", *words],
-            tmp_path,
+            [sys.executable, "-m", *words], [executable("proton"), "--module", *words], tmp_path
         )
 
 
@@ -294,9 +286,7 @@ def test_module_main(tmp_path: Path) -> None:
 
 def test_script_on_standard_input(tmp_path: Path) -> None:
     compare(
-        [sys.executable, "-", "a"],
-        [executable("proton"), "-", "a"],
-        tmp_path,
+        [sys.executable, "-", "a"], [executable("proton"), "-", "a"], tmp_path,
         stdin="import sys\nprint(sys.argv, __name__)\nraise ValueError('x')\n",
     )
 
@@ -328,9 +318,7 @@ def test_python_path_is_as_before(before: str | None, tmp_path: Path) -> None:
     if before is not None and inherited:
         before = f"{before}:{inherited}"
     compare(
-        [sys.executable, str(script)],
-        [executable("proton"), str(script)],
-        tmp_path,
+        [sys.executable, str(script)], [executable("proton"), str(script)], tmp_path,
         env=environment(PYTHONPATH=before if before is not None else inherited),
     )
 
@@ -347,9 +335,7 @@ def test_own_sitecustomize_still_runs(text: str, tmp_path: Path) -> None:
     inherited = os.environ.get("PYTHONPATH")
     path = f"{extra}:{inherited}" if inherited else str(extra)
     compare(
-        [sys.executable, str(script)],
-        [executable("proton"), str(script)],
-        tmp_path,
+        [sys.executable, str(script)], [executable("proton"), str(script)], tmp_path,
         env=environment(PYTHONPATH=path),
     )
 
@@ -363,13 +349,8 @@ def test_process_is_the_targets_own(tmp_path: Path) -> None:
         "sys.stdin.read()\n"
     )
     child = subprocess.Popen(
-        [executable("proton"), str(script)],
-        cwd=tmp_path,
-        env=environment(),
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
+        [executable("proton"), str(script)], cwd=tmp_path, env=environment(), stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )
     assert child.stdout is not None
     assert child.stdout.readline() == f"{child.pid} {os.getpid()}\n"

@@ -1,7 +1,5 @@
 """`proton -- program`: any program, with the recorder loaded into it."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
@@ -258,9 +256,7 @@ def test_python_as_a_program(tmp_path: Path) -> None:
 def test_static_program(tmp_path: Path) -> None:
     (tmp_path / "static.c").write_text("int main(void) { return 0; }\n")
     built = subprocess.run(
-        [str(CC), "-static", "-o", "static", "static.c"],
-        cwd=tmp_path,
-        capture_output=True,
+        [str(CC), "-static", "-o", "static", "static.c"], cwd=tmp_path, capture_output=True,
         timeout=300,
     )
     if built.returncode != 0:

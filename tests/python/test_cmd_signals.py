@@ -1,7 +1,5 @@
 """Signals that end `proton -- WRAPPER program`: the program, its wrapper, or both."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal
@@ -93,14 +91,9 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def start(line: str, *words: object, cwd: Path) -> subprocess.Popen[str]:
     """`proton -n out -- LINE`, as the first process of a group; its words are $0, $1 and so on."""
     return subprocess.Popen(
-        ["bash", "-c", f'exec "$PROTON" -n out -- {line}', *map(str, words)],
-        cwd=cwd,
-        env=environment(PROTON=executable("proton")),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
+        ["bash", "-c", f'exec "$PROTON" -n out -- {line}', *map(str, words)], cwd=cwd,
+        env=environment(PROTON=executable("proton")), stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
     )
 
 

@@ -1,7 +1,5 @@
 """The first word after the options of `proton`: what runs, and what to type for the rest."""
 
-from __future__ import annotations
-
 import os
 import sys
 from pathlib import Path

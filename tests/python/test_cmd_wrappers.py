@@ -1,7 +1,5 @@
 """`proton -- WRAPPER program`: the recorder is also loaded into the wrapped program."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess
@@ -156,12 +154,9 @@ def test_child_that_outlives_the_wrapper_prints_its_own_line(
     line = "sh -c '(read x < fifo; exec \"$0\") & true' \"$0\""
     os.mkfifo(tmp_path / "fifo")
     child = subprocess.Popen(
-        ["bash", "-c", f'exec "$PROTON" -n out -- {line}', str(program)],
-        cwd=tmp_path,
-        env=environment(PROTON=executable("proton")),
-        stderr=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,
-        text=True,
+        ["bash", "-c", f'exec "$PROTON" -n out -- {line}', str(program)], cwd=tmp_path,
+        env=environment(PROTON=executable("proton")), stderr=subprocess.PIPE,
+        stdout=subprocess.DEVNULL, text=True,
     )
     assert child.wait(60) == 0
     (tmp_path / "fifo").write_text("go\n")

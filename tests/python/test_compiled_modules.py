@@ -1,7 +1,5 @@
 """Modules and lines of kernels of torch.compile, compared with the metadata of the graphs."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -245,9 +243,7 @@ def python():
 def run(python, tmp_path, *code, env=None):
     """The output; generated files are in tmp_path/cache."""
     variables = {
-        "TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "cache"),
-        "PROTON_QUIET": "1",
-        **(env or {}),
+        "TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "cache"), "PROTON_QUIET": "1", **(env or {})
     }
     return python.script("".join((START, *code)), variables)
 

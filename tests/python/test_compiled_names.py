@@ -1,7 +1,5 @@
 """Launches of code that torch.compile generated, with Inductor on the CPU."""
 
-from __future__ import annotations
-
 import re
 import shutil
 from pathlib import Path
@@ -116,6 +114,5 @@ def test_launches_have_the_line_of_the_call_and_that_of_the_generated_code(profi
 
 def test_modules_contain_compiled_code(profiles):
     assert kernels(profiles / "modules.hatchet") == {
-        ("Model", "scale"): 2,
-        ("Model", BACKWARD, "scale_backward"): 2,
+        ("Model", "scale"): 2, ("Model", BACKWARD, "scale_backward"): 2
     }

@@ -1,7 +1,5 @@
 """Flops and bytes of compiled code: against loops, torch's own counter, and the tensors moved."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import re

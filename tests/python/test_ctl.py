@@ -1,7 +1,5 @@
 """Control from outside: `proton --wait`, `proton.listen()` and `proton ctl`."""
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import os

@@ -1,7 +1,5 @@
 """src/symbol/code_object.c on machine code of NVIDIA's assembler, compared with cuobjdump."""
 
-from __future__ import annotations
-
 import re
 
 import pytest
@@ -87,6 +85,5 @@ def test_functions_are_those_of_cuobjdump(tmp_path, arch):
     assert 0 < functions["$one$square"][1] < functions["one"][1]
     # The limit on registers uses the maximum and the sum.
     assert cubin_needs(path.read_bytes()) == (
-        max(needs[0] for needs in expected.values()),
-        sum(needs[1] for needs in expected.values()),
+        max(needs[0] for needs in expected.values()), sum(needs[1] for needs in expected.values())
     )

@@ -4,8 +4,6 @@ tools/cupti_wheels.py downloads wheels of CUPTI 12.4 to 13.5; PROTON_TEST_CUPTI_
 directory. Without it, the installed headers are compared.
 """
 
-from __future__ import annotations
-
 import glob
 import os
 import re
@@ -388,9 +386,7 @@ def test_entry_points_of_each_interface_are_in_the_real_libraries():
         version = library[len(WHEELS) :].strip(os.sep).split(os.sep)[0]
         names = sorted(first | second)
         done = subprocess.run(
-            [sys.executable, "-c", LOAD, library, *names],
-            capture_output=True,
-            text=True,
+            [sys.executable, "-c", LOAD, library, *names], capture_output=True, text=True,
             timeout=300,
         )
         assert done.returncode == 0, f"{version}: {done.stderr}"

@@ -1,7 +1,5 @@
 """Compression (format/deflate): a gzip reader gets the same bytes, with zlib and without it."""
 
-from __future__ import annotations
-
 import gzip
 import random
 import subprocess

@@ -4,8 +4,6 @@ tests/data/symbol/names.tsv has stored names, full ones and short ones. The full
 with c++filt too, where there is one.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 import json
@@ -33,9 +31,7 @@ def shown(tmp_path: Path, names: list[str], style: str) -> list[str]:
         for i, name in enumerate(names)
     ]
     root = {
-        "children": children,
-        "frame": {"name": "ROOT", "type": "function"},
-        "metrics": {"x": 0},
+        "children": children, "frame": {"name": "ROOT", "type": "function"}, "metrics": {"x": 0}
     }
     path = tmp_path / "names.hatchet"
     path.write_text(json.dumps([root, {}]))
@@ -75,8 +71,7 @@ MALFORMED = [
     "_ZN1aC9Ev", "_Z0f", "_Z99f", "_Z1fv_", "_ZZ1fvE", "_ZZ1fvE1xd_", "_ZTV", "_ZThn8_",
     "_ZTh8N1a1bEv", "_Z1fIXpliLi1EEvv", "_Z1fIXplLi1EEEvv", "_Z1fIXE Evv", "_Z1fIXstEEvv",
     "_Z1fA_", "_Z1fA3i_", "_Z1fPK", "_Z1fDv4", "_Z1fDv4_", "_Z1fu", "_ZNKE", "_ZStE", "_ZSt1",
-    "_Zcv", "_ZGVE", "_ZN1aB3xE",
-    "_ZNILiE", "_ZN1aIXE",
+    "_Zcv", "_ZGVE", "_ZN1aB3xE", "_ZNILiE", "_ZN1aIXE",
 ]
 
 

@@ -1,35 +1,39 @@
 """Names in jobs of two processes: DistributedDataParallel, fully_shard and FSDP with gloo."""
 
-from __future__ import annotations
-
 import os
 import re
-import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from support import load, walk
+from warm_python import WarmPython
 
 torch = pytest.importorskip("torch")
 distributed = pytest.importorskip("torch.distributed")
+pytest.importorskip("torch.distributed.fsdp")
 if not distributed.is_available() or not distributed.is_gloo_available():
     pytest.skip("torch has no gloo", allow_module_level=True)
 
 BACKWARD = "<backward>"
 KERNELS = ("forward", "backward")
 
-PROGRAM = '''
+IMPORTS = """
 import os, sys
 import torch
 import torch.distributed as dist
+import torch.distributed.fsdp
 from torch.utils.checkpoint import checkpoint
+"""
+PROGRAM = '''
+child = os.fork()
+rank = 0 if child else 1
+os.environ["RANK"] = str(rank)
 import triton_proton as proton
 from triton_proton import _libproton as lib
 
-kind, rank = sys.argv[1], int(os.environ["RANK"])
+kind = os.environ["KIND"]
 way = None
 
 def kernel(name):
@@ -112,38 +116,31 @@ for way, name in ((None, "plain"), (True, "reentrant"), (False, "saved")):
         proton.finalize()
         proton.deannotate(model)
 dist.destroy_process_group()
+if child:
+    sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 '''
 
 
+@pytest.fixture(scope="module")
+def python():
+    """Both processes of each job are its forks: the imports take longer than the jobs."""
+    with WarmPython(IMPORTS, OMP_NUM_THREADS="1") as warm:
+        yield warm
+
+
 @pytest.fixture(scope="module", params=["ddp", "fully_shard", "fsdp"])
-def job(request, tmp_path_factory):
+def job(request, python, tmp_path_factory):
     """The directory with the profiles of both processes."""
+    if request.param == "fully_shard" and not hasattr(torch.distributed.fsdp, "fully_shard"):
+        pytest.skip("this torch has no fully_shard")
     place = tmp_path_factory.mktemp(request.param)
-    (place / "job.py").write_text(PROGRAM, encoding="utf-8")
-    environment = {k: v for k, v in os.environ.items() if not k.startswith("PROTON_")}
-    environment |= {
-        "PROTON_BACKEND": "host",
-        "PROTON_QUIET": "1",
-        "OMP_NUM_THREADS": "1",
-        "GLOO_SOCKET_IFNAME": "lo",
-        "WORLD_SIZE": "2",
-    }
-    processes = [
-        subprocess.Popen(
-            [sys.executable, "job.py", request.param],
-            cwd=place,
-            env=environment | {"RANK": str(rank), "PROTON_RANKS": "off"},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-        for rank in range(2)
-    ]
-    for process in processes:
-        printed, _ = process.communicate(timeout=300)
-        if "fully_shard" in printed and "ImportError" in printed:
-            pytest.skip("this torch has no fully_shard")
-        assert process.returncode == 0, printed
+    variables = dict(KIND=request.param, WORLD_SIZE="2", GLOO_SOCKET_IFNAME="lo")
+    variables |= dict(PROTON_BACKEND="host", PROTON_QUIET="1", PROTON_RANKS="off")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(place)
+        for name in [name for name in os.environ if name.startswith("PROTON_")]:
+            patch.delenv(name)
+        python.script(PROGRAM, variables)
     return place
 
 
@@ -191,7 +188,7 @@ def test_backward_kernels_are_below_the_lines_of_their_forward_operators(job, wa
     for path, count in kernels(job / f"python_{way}_0.hatchet").items():
         marks = []
         for name in path:
-            number = re.fullmatch(r".*job\.py:(\d+)@.*", name)
+            number = re.fullmatch(r".*script\.py:(\d+)@.*", name)
             mark = lines[int(number[1]) - 1].partition("# line ")[2] if number else name
             if mark in ("B", BACKWARD, *KERNELS) or number and mark:
                 marks.append("B" if mark == BACKWARD else mark)

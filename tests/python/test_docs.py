@@ -1,7 +1,5 @@
 """The documents against the code: links, names, options, messages and examples."""
 
-from __future__ import annotations
-
 import ast
 import json
 import re
@@ -201,8 +199,7 @@ FILE = re.compile(r"`((?:src|python|include|tests|tools|bench|examples|docs)/[\w
 
 
 @pytest.mark.parametrize(
-    "page",
-    [ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs" / "design").glob("*.md"))],
+    "page", [ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs" / "design").glob("*.md"))],
     ids=lambda page: page.name,
 )
 def test_files_that_pages_name_exist(page):

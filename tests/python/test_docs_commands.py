@@ -13,8 +13,6 @@ block changes that:
 A line `...` in an output stands for any lines.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import os
 import re
@@ -288,13 +286,8 @@ def run_block(block: Block, place: Path, background: list[subprocess.Popen[str]]
         # The block ends at the first command that ends otherwise.
         check = f"x=0; set -o pipefail; trap 'x=$?; test $x = {status} || exit $x' ERR\n"
         done = subprocess.run(
-            ["bash", "-c", f"{check}{command}\ntest $x = {status}"],
-            cwd=place,
-            env=env,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=300,
+            ["bash", "-c", f"{check}{command}\ntest $x = {status}"], cwd=place, env=env,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=300,
         )
         assert done.returncode == 0, f"{block.name}\n{command}\n{done.stdout}"
         if shown is not None and "output varies" not in block.comments:

@@ -1,7 +1,5 @@
 """`proton doctor` on machines of fakes, with a small module in the place of PyTorch."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

@@ -3,8 +3,6 @@
 The content of each format for each sample profile is compared with proton-viewer --csv.
 """
 
-from __future__ import annotations
-
 import csv
 import gzip
 import io
@@ -70,7 +68,7 @@ def add_up(stacks: list[tuple[tuple[str, ...], float]]) -> dict[tuple[str, ...],
     sums: dict[tuple[str, ...], float] = defaultdict(float)
     for stack, value in stacks:
         for end in range(len(stack) + 1):
-            sums["ROOT", *stack[:end]] += value
+            sums[("ROOT", *stack[:end])] += value
     return sums
 
 

@@ -4,8 +4,6 @@
 something that is needed to read a file, it does not work.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shutil
@@ -89,8 +87,7 @@ def test_offsets_are_those_of_the_compiler(tmp_path):
     program = str(tmp_path / "offsets")
     subprocess.run(
         [compiler, "-std=gnu11", "-D_GNU_SOURCE", *includes, "-o", program, str(source)],
-        check=True,
-        timeout=300,
+        check=True, timeout=300,
     )
     printed = run_command([program]).stdout
     actual = [int(line) for line in printed.split()]
@@ -114,8 +111,7 @@ def test_the_header_of_a_unit_is_that_of_the_compiler(tmp_path):
     includes = [f"-I{ROOT / 'include'}", f"-I{ROOT / 'src'}"]
     subprocess.run(
         [compiler, "-std=gnu11", "-D_GNU_SOURCE", *includes, "-fsyntax-only", str(source)],
-        check=True,
-        timeout=300,
+        check=True, timeout=300,
     )
 
 
@@ -339,11 +335,7 @@ def test_a_reader_made_from_the_page_finds_the_recorded_data(tmp_path, how):
     assert tree["ROOT", "\u00e4\u6f22"] == {}
     flags = {name: flag for name, _, flag in profile.rows(3)}
     assert {profile.text(name): flag for name, flag in flags.items()} == {
-        "items": 0,
-        "share": 1,
-        "width": 2,
-        "sizes": 0,
-        "name": 0,
+        "items": 0, "share": 1, "width": 2, "sizes": 0, "name": 0
     }
 
 

@@ -3,8 +3,6 @@
 The profiles come from tests/tools/make_profile, which Meson builds; built.py knows where.
 """
 
-from __future__ import annotations
-
 import copy
 import json
 import math

@@ -3,8 +3,6 @@
 Trees made up here are folded by a second implementation, and shown in every view.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 import json

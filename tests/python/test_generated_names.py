@@ -1,7 +1,5 @@
 """Operators that Inductor names in a generated file, above the calls of its kernels, as frames."""
 
-from __future__ import annotations
-
 import random
 from pathlib import Path
 

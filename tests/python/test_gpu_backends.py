@@ -4,8 +4,6 @@ The libraries are fakes. CUDA's launches and the calls of HIP that stand for the
 tests/fake/amd_calls.c.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 import textwrap
@@ -36,8 +34,7 @@ def run(request, tmp_path, monkeypatch):
     def run_here(body: str) -> str:
         (tmp_path / "script.py").write_text(textwrap.dedent(PROGRAM) + textwrap.dedent(body))
         done = run_command(
-            [sys.executable, "script.py"],
-            cwd=tmp_path,
+            [sys.executable, "script.py"], cwd=tmp_path,
             env=machine(request.param, TEST_LAUNCHER=launcher(), TRITON_INTERPRET=None),
         )
         return done.stdout

@@ -1,7 +1,5 @@
 """`make gpu-report`: tests/gpu can be run on any machine, and its report says which tests ran."""
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

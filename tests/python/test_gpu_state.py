@@ -1,7 +1,5 @@
 """Clocks and power of GPUs: NVML's functions against its header, and what a profile has."""
 
-from __future__ import annotations
-
 import glob
 import json
 import os

@@ -1,7 +1,5 @@
 """src/driver/hip_abi.h against HIP's own header, which Triton's wheels bring along."""
 
-from __future__ import annotations
-
 import re
 
 from abi_support import (

@@ -4,8 +4,6 @@ With the real libamdhip64 where it is installed (Debian: libamdhip64-5), and wit
 returns the codes which HIP 6.4 and 7.2 return.
 """
 
-from __future__ import annotations
-
 import ctypes
 import os
 import re

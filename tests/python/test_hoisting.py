@@ -1,7 +1,5 @@
 """Vectorized additions move back to their loads where that saves CTAs, without a GPU."""
 
-from __future__ import annotations
-
 import pytest
 
 triton = pytest.importorskip("triton")

@@ -1,7 +1,5 @@
 """Names that a terminal, a spreadsheet or a parser would obey: in every output."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json
@@ -164,12 +162,8 @@ def test_the_command_obeys_no_name(tmp_path):
         ["-b", "\x1b[31m", "x.py"],
     ):
         done = subprocess.run(
-            [executable("proton"), *words],
-            cwd=tmp_path,
-            env=environment(),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=300,
+            [executable("proton"), *words], cwd=tmp_path, env=environment(),
+            stdin=subprocess.DEVNULL, capture_output=True, timeout=300,
         )
         own = [line for line in done.stderr.decode().splitlines() if line.startswith("proton: ")]
         assert done.returncode != 0 and own, words

@@ -5,8 +5,6 @@ and its LLVM, our pass, and ptxas or LLVM's assembler for AMD. The pass is run b
 tests/tools/run_pass of the Meson build.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from urllib.parse import unquote
@@ -177,8 +175,7 @@ REPORTED = {
     "words": (r"(// proton\.\w+) (start|end)", r"\1 new \2", "cannot parse the marker in line"),
     "kernel": (r"(ptx|amdgpu)_kernel", "gpu_kernel", "the module contains no kernel"),
     "parameter": (
-        r"(_kernel [^\n]* %\d+)(\) [^\n]*\{)",
-        r"\1, ptr addrspace(1) %new\2",
+        r"(_kernel [^\n]* %\d+)(\) [^\n]*\{)", r"\1, ptr addrspace(1) %new\2",
         "so the one for the profile's buffer is unknown",
     ),
     "instruction": (r"^  (br|ret) ", r"  new \1 ", "cannot parse line"),

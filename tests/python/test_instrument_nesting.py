@@ -1,7 +1,5 @@
 """Static nesting of scopes from the pass, compared with every path through random kernels."""
 
-from __future__ import annotations
-
 import pytest
 
 pytest.importorskip("hypothesis")
@@ -110,9 +108,7 @@ def innermost(outer: dict[str, set], name: str):
 
 
 @settings(
-    max_examples=150,
-    deadline=None,
-    phases=[Phase.explicit, Phase.generate],
+    max_examples=150, deadline=None, phases=[Phase.explicit, Phase.generate],
     suppress_health_check=list(HealthCheck),
 )
 @given(

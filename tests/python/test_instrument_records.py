@@ -5,8 +5,6 @@ memory is read back as docs/format.md says ("Records of instrumented kernels"), 
 warp's markers in the order in which it met them.
 """
 
-from __future__ import annotations
-
 import struct
 import subprocess
 
@@ -250,10 +248,8 @@ def longest(blocks, number: int = 0):
 
 def instrument(text: str, arch: str, options: dict[str, int | str]) -> tuple[str, dict]:
     done = subprocess.run(
-        [str(TOOL), "llvm", arch, *(f"{k}={v}" for k, v in options.items())],
-        input=text.encode(),
-        capture_output=True,
-        timeout=300,
+        [str(TOOL), "llvm", arch, *(f"{k}={v}" for k, v in options.items())], input=text.encode(),
+        capture_output=True, timeout=300,
     )
     assert done.returncode == 0, done.stderr
     layout: dict[str, list[str]] = {}
@@ -327,23 +323,18 @@ def check_unit(unit: Unit, made, choices, thread_start: int) -> None:
 
 
 @settings(
-    max_examples=60,
-    deadline=None,
-    phases=[Phase.explicit, Phase.generate],
+    max_examples=60, deadline=None, phases=[Phase.explicit, Phase.generate],
     suppress_health_check=list(HealthCheck),
 )
 @given(
     made=st.integers(0, 3).flatmap(lambda callees: functions(callees)),
     arch=st.sampled_from(["sm_90", "gfx942"]),
     choices=st.lists(st.lists(st.integers(0, 3), max_size=40), min_size=3, max_size=3),
-    buffer=st.sampled_from(["shared", "global"]),
-    records=st.sampled_from([0, 1, 2, 4, 8, 32]),
-    unit=st.sampled_from([1, 1, 2, 3]),
-    sampled=st.sampled_from([0, 0, 1, 2, 4, 5, 6]),
+    buffer=st.sampled_from(["shared", "global"]), records=st.sampled_from([0, 1, 2, 4, 8, 32]),
+    unit=st.sampled_from([1, 1, 2, 3]), sampled=st.sampled_from([0, 0, 1, 2, 4, 5, 6]),
     stride=st.sampled_from([1, 1, 2, 3]),
     index=st.tuples(st.integers(0, 1), st.integers(0, 2), st.integers(0, 1)),
-    own=st.sampled_from([0, 4, 1000, 49000]),
-    garbage=st.sampled_from([0, 0x01000007, 0xDEADBEEF]),
+    own=st.sampled_from([0, 4, 1000, 49000]), garbage=st.sampled_from([0, 0x01000007, 0xDEADBEEF]),
     start=st.sampled_from([100, 2**32 - 300, 2**40 - 64]),
 )
 def test_memory_contains_the_records_of_each_warp(
@@ -370,10 +361,7 @@ def test_memory_contains_the_records_of_each_warp(
         assert ring == max(16, 1 << (8 * maximum - 1).bit_length()) and layout["slack"] == ["0"]
     run = compile_kernel(text)
     cta = Cta(
-        index=index,
-        grid=(2, 3, 2),
-        buffer=BUFFER,
-        shared_bytes=int(layout["#shared"][0]),
+        index=index, grid=(2, 3, 2), buffer=BUFFER, shared_bytes=int(layout["#shared"][0]),
         garbage=garbage,
     )
     for warp in range(warps):

@@ -4,8 +4,6 @@ Each warp stores its sums and counts once, at its end (docs/format.md, "Sums of 
 kernels"). They must be those of the executions that the warp has made.
 """
 
-from __future__ import annotations
-
 import struct
 from collections import Counter
 from typing import Any
@@ -31,11 +29,9 @@ STATEMENTS = st.recursive(
     st.lists(st.none(), max_size=2),
     lambda body: st.lists(
         st.one_of(
-            st.none(),
+            st.none(), st.tuples(st.just("scope"), st.sampled_from("abc"), body),
             st.tuples(st.just("scope"), st.sampled_from("abc"), body),
-            st.tuples(st.just("scope"), st.sampled_from("abc"), body),
-            st.tuples(st.just("loop"), body),
-            st.tuples(st.just("if"), body, body),
+            st.tuples(st.just("loop"), body), st.tuples(st.just("if"), body, body),
         ),
         max_size=4,
     ),
@@ -175,24 +171,17 @@ def run_warps(
 
 
 @settings(
-    max_examples=80,
-    deadline=None,
-    phases=[Phase.explicit, Phase.generate],
+    max_examples=80, deadline=None, phases=[Phase.explicit, Phase.generate],
     suppress_health_check=list(HealthCheck),
 )
 @given(
-    statements=STATEMENTS,
-    arch=st.sampled_from(["sm_90", "gfx942"]),
+    statements=STATEMENTS, arch=st.sampled_from(["sm_90", "gfx942"]),
     choices=st.lists(st.lists(st.integers(0, 1), max_size=40), min_size=3, max_size=3),
-    buffer=st.sampled_from(["shared", "global"]),
-    unit=st.sampled_from([1, 1, 2, 3]),
-    sampled=st.sampled_from([0, 0, 1, 2, 5]),
-    stride=st.sampled_from([1, 1, 2]),
+    buffer=st.sampled_from(["shared", "global"]), unit=st.sampled_from([1, 1, 2, 3]),
+    sampled=st.sampled_from([0, 0, 1, 2, 5]), stride=st.sampled_from([1, 1, 2]),
     index=st.tuples(st.integers(0, 1), st.integers(0, 2), st.integers(0, 1)),
-    own=st.sampled_from([0, 4, 49000]),
-    garbage=st.sampled_from([0, 0xDEADBEEF]),
-    start=st.sampled_from([100, 2**32 - 300, 2**40 - 64]),
-    extremes=st.booleans(),
+    own=st.sampled_from([0, 4, 49000]), garbage=st.sampled_from([0, 0xDEADBEEF]),
+    start=st.sampled_from([100, 2**32 - 300, 2**40 - 64]), extremes=st.booleans(),
 )
 def test_memory_contains_the_sums_of_each_warp(
     statements, arch, choices, buffer, unit, sampled, stride, index, own, garbage, start, extremes
@@ -240,8 +229,7 @@ def test_memory_contains_the_sums_of_each_warp(
 
 @settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck))
 @given(
-    made=functions(),
-    arch=st.sampled_from(["sm_90", "gfx942"]),
+    made=functions(), arch=st.sampled_from(["sm_90", "gfx942"]),
     choices=st.lists(st.integers(0, 3), max_size=40),
 )
 def test_any_markers_are_counted_or_recorded(made, arch, choices):

@@ -1,7 +1,5 @@
 """Kernels of Triton's interpreter, recorded by the host backend."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 from pathlib import Path

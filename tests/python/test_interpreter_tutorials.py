@@ -3,8 +3,6 @@
 tests/gpu/test_tutorials.py runs the same on a GPU.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import os
 import re

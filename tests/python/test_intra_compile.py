@@ -1,7 +1,5 @@
 """Instrumentation inside Triton's compiler, without a GPU: the compiled kernels."""
 
-from __future__ import annotations
-
 import re
 
 import pytest
@@ -274,11 +272,8 @@ def test_a_kernel_that_cannot_be_instrumented_is_compiled_unchanged(capfd, monke
 def test_triton_is_restored():
     knobs, compiler = triton.knobs, triton.compiler.compiler
     before = (
-        knobs.runtime.add_stages_inspection_hook,
-        knobs.compilation.instrumentation_mode,
-        compiler.parse,
-        compiler.IRSource.__init__,
-        compiler.IRSource.parse_options,
+        knobs.runtime.add_stages_inspection_hook, knobs.compilation.instrumentation_mode,
+        compiler.parse, compiler.IRSource.__init__, compiler.IRSource.parse_options,
         compiler.ASTSource.parse_options,
     )
     _instrument.start("default")
@@ -293,11 +288,8 @@ def test_triton_is_restored():
     _instrument.stop()
     assert not flags.instrumentation_on
     assert before == (
-        knobs.runtime.add_stages_inspection_hook,
-        knobs.compilation.instrumentation_mode,
-        compiler.parse,
-        compiler.IRSource.__init__,
-        compiler.IRSource.parse_options,
+        knobs.runtime.add_stages_inspection_hook, knobs.compilation.instrumentation_mode,
+        compiler.parse, compiler.IRSource.__init__, compiler.IRSource.parse_options,
         compiler.ASTSource.parse_options,
     )
     _instrument.stop()  # once too often
@@ -338,8 +330,7 @@ def test_no_instrumented_kernel_is_cached_as_a_plain_one(capfd, monkeypatch):
     _instrument.start("default")
     mine = triton.knobs.runtime.add_stages_inspection_hook
     monkeypatch.setattr(
-        triton.knobs.runtime,
-        "add_stages_inspection_hook",
+        triton.knobs.runtime, "add_stages_inspection_hook",
         lambda *args: mine(*args) if args else ("", ""),
     )
     assert layout_of(kernels.compile(kernels.marked_add, "sm_90"))
@@ -465,8 +456,7 @@ def test_a_hook_may_get_more_arguments(monkeypatch):
     _instrument.start("default")
     mine = runtime.add_stages_inspection_hook
     monkeypatch.setattr(
-        runtime,
-        "add_stages_inspection_hook",
+        runtime, "add_stages_inspection_hook",
         lambda *args: mine(*args, "another", target="sm_90") if args else mine(target=None),
     )
     assert layout_of(kernels.compile(kernels.marked_add, "sm_90"))[1]
@@ -635,10 +625,7 @@ def test_a_file_with_a_mistake_is_rejected_with_a_message(monkeypatch, tmp_path)
     _instrument.start("default")
     with pytest.raises(ValueError, match=r"add\.ttgir: line \d+: not of the form: proton.record"):
         override(
-            monkeypatch,
-            tmp_path,
-            kernels.add,
-            "sm_90",
+            monkeypatch, tmp_path, kernels.add, "sm_90",
             lambda lines: around(lines, "tt.return", ["    proton.record begin"], []),
         )
 

@@ -4,8 +4,6 @@ bench/corpus.py itself takes kernels out of packages, which tests do not downloa
 with modules that a test writes.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import sys

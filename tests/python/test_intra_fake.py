@@ -3,8 +3,6 @@
 Their `torch` is fake_torch.py, with empty tensors.
 """
 
-from __future__ import annotations
-
 import json
 import shutil
 import sys

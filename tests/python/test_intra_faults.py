@@ -3,8 +3,6 @@
 If scopes are not recorded, a warning names them or the reason.
 """
 
-from __future__ import annotations
-
 import re
 import sys
 
@@ -189,8 +187,7 @@ def test_other_spellings_keep_scopes(monkeypatch, capfd, pattern, replacement):
     "pattern, replacement, reason",
     [
         (
-            r"ptr addrspace\(1\)([^%]* %\d+\) local)",
-            r"ptr addrspace(4)\1",
+            r"ptr addrspace\(1\)([^%]* %\d+\) local)", r"ptr addrspace(4)\1",
             "the kernel has no parameter for the profile's buffer",
         ),
         (

@@ -4,8 +4,6 @@ Triton compiles a kernel for gfx942, loads and launches it through its HIP drive
 library calls the test, which writes what the kernel would write to the buffer that it was given.
 """
 
-from __future__ import annotations
-
 import json
 
 import pytest
@@ -30,8 +28,6 @@ triton.runtime.driver.set_active(Driver())
 target = triton.runtime.driver.active.get_current_target()
 assert (target.backend, target.arch, target.warp_size) == ("hip", "gfx942", 64), target
 library = ctypes.CDLL(sys.argv[1])
-buffers = []
-compiled = None
 
 
 def wave(at, ring, number, unit, codes):
@@ -66,32 +62,34 @@ def launch():
 
 
 library.fake_set_kernel(kernel)
-proton.start("a", backend="instrumentation", data=sys.argv[2], hook="triton")
-with proton.scope("step"):
+for data in ("tree", "trace"):
+    buffers, compiled = [], None
+    proton.start("a", backend="instrumentation", data=data, hook="triton")
+    with proton.scope("step"):
+        launch()
+    proton.deactivate()
     launch()
-proton.deactivate()
-launch()
-proton.activate()
-launch()
-proton.finalize()
-launch()
-assert [bool(buffer) for buffer in buffers] == [True, False, True, False], buffers
+    proton.activate()
+    launch()
+    proton.finalize()
+    launch()
+    assert [bool(buffer) for buffer in buffers] == [True, False, True, False], buffers
 assert library.hipGetLastError() == 0
 """
 
 
-@pytest.fixture
-def run(tmp_path):
-    def go(data: str) -> None:
-        library = str(hip_library())
-        changes = {
-            "TRITON_LIBHIP_PATH": library,
-            "PROTON_CUDA_PATH": "/nonexistent/libcuda.so.1",
-            "PROTON_HIP_PATH": None,  # found because Triton has loaded it
-        }
-        run_program(tmp_path, PROGRAM, library, data, **changes)
-
-    return go
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """The directory with the tree and the trace of the program."""
+    directory = tmp_path_factory.mktemp("hip")
+    library = str(hip_library())
+    changes = {
+        "TRITON_LIBHIP_PATH": library,
+        "PROTON_CUDA_PATH": "/nonexistent/libcuda.so.1",
+        "PROTON_HIP_PATH": None,  # found because Triton has loaded it
+    }
+    run_program(directory, PROGRAM, library, **changes)
+    return directory
 
 
 @pytest.mark.parametrize("arch, size", [("sm_90", 256), ("gfx942", 256), ("gfx1250", 512)])
@@ -113,9 +111,8 @@ def children(node):
     return {child["frame"]["name"]: child for child in node["children"]}
 
 
-def test_tree(run, tmp_path):
-    run("tree")
-    root, devices = json.loads((tmp_path / "a.hatchet").read_text())
+def test_tree(place):
+    root, devices = json.loads((place / "a.hatchet").read_text())
     for above in (children(root)["step"], root):
         metrics = children(children(above)["marked_add"])["load 1 %"]["metrics"]
         assert metrics["cycles"] == 3 * 4 * 100  # CTAs, waves
@@ -125,9 +122,8 @@ def test_tree(run, tmp_path):
     assert devices["HIP"]["0"]["num_sms"] == 304
 
 
-def test_trace(run, tmp_path):
-    run("trace")
-    events = json.loads((tmp_path / "a.chrome_trace").read_text())["traceEvents"]
+def test_trace(place):
+    events = json.loads((place / "a.chrome_trace").read_text())["traceEvents"]
     assert {e["pid"] for e in events} == {f"marked_add XCC6 SE1 CU{4 + i} CTA{i}" for i in range(3)}
     inside = [e for e in events if e["name"] == "load 1 %"]
     assert len(inside) == 2 * 3 * 4

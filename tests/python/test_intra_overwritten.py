@@ -4,8 +4,6 @@ Triton compiles the kernels; the test writes the records of warps, more than the
 holds.
 """
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -4,8 +4,6 @@ The test is Triton's launcher and the kernel: it loads a kernel that the compile
 asks for its buffer, writes records there and calls the launch hooks.
 """
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -3,8 +3,6 @@
 Triton compiles the kernels; the test writes the sums of warps.
 """
 
-from __future__ import annotations
-
 import json
 
 import pytest

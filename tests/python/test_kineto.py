@@ -1,7 +1,5 @@
 """The warning if torch.profiler starts while a session uses CUPTI (a fake one)."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
@@ -46,10 +44,8 @@ def run(tmp_path: Path, body: str, **env: str) -> subprocess.CompletedProcess[st
     script = tmp_path / "script.py"
     script.write_text(FAKE + "\nimport triton_proton as proton\n" + body)
     return run_command(
-        [sys.executable, script],
-        cwd=tmp_path,
-        env={**os.environ, **fake_driver.libraries(), "PROTON_QUIET": "0", **env},
-        status=None,
+        [sys.executable, script], cwd=tmp_path,
+        env={**os.environ, **fake_driver.libraries(), "PROTON_QUIET": "0", **env}, status=None,
     )
 
 
@@ -142,9 +138,7 @@ print(len(seen), len(found.key_averages()) > 0, torch.profiler.ProfilerActivity.
 """
     )
     done = run_command(
-        [sys.executable, script],
-        cwd=tmp_path,
-        env={**os.environ, **fake_driver.libraries()},
+        [sys.executable, script], cwd=tmp_path, env={**os.environ, **fake_driver.libraries()},
         status=None,
     )
     assert (done.returncode, done.stdout) == (0, "1 True CUDA\n"), done.stderr

@@ -1,7 +1,5 @@
 """Descriptors, threads, mappings and memory do not grow with sessions and launches."""
 
-from __future__ import annotations
-
 import ctypes
 import os
 from pathlib import Path

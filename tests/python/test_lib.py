@@ -1,7 +1,5 @@
 """The low-level module under upstream's names."""
 
-from __future__ import annotations
-
 import pytest
 
 from support import at, load, metrics, names

@@ -1,7 +1,5 @@
 """Line tables of src/symbol for Triton kernels: each instruction compared with nvdisasm."""
 
-from __future__ import annotations
-
 import re
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`proton mcp`: requests of an agent, and lines that no agent sends."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
@@ -42,10 +40,8 @@ def ask(message: object, tools: dict = _TOOLS) -> dict:
 
 def test_a_conversation(profile, tmp_path):
     hello, tools, opened, top = talk(
-        tmp_path,
-        {"id": 1, "method": "initialize", "params": {"protocolVersion": VERSIONS[1]}},
-        {"method": "notifications/initialized"},
-        {"id": "two", "method": "tools/list"},
+        tmp_path, {"id": 1, "method": "initialize", "params": {"protocolVersion": VERSIONS[1]}},
+        {"method": "notifications/initialized"}, {"id": "two", "method": "tools/list"},
         call(3, "open", file=str(profile)),
         call(4, "top", file=str(profile), view="scope", metrics="flops16"),
     )
@@ -128,8 +124,7 @@ def test_long_answers_are_cut_and_slow_ones_ended(monkeypatch):
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(),
-    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
-    max_leaves=10,
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=10,
 )
 requests = st.fixed_dictionaries(
     {"jsonrpc": st.just("2.0"), "method": st.sampled_from(["tools/call", "initialize", "x"])},

@@ -1,7 +1,5 @@
 """proton-merge and proton-viewer --ranks: one profile of a job of many processes."""
 
-from __future__ import annotations
-
 import json
 import os
 import pty
@@ -90,11 +88,7 @@ def test_merged_file_has_the_sum_and_the_ranks(job: Path, tmp_path: Path) -> Non
 def test_names_of_ranks_and_addresses_are_made_equal(job: Path, tmp_path: Path) -> None:
     rows = ranks_of(job, "out.ranks")["rows"]
     assert {row["path"]: row["ranks"] for row in rows} == {
-        "ROOT": 5,
-        "step": 5,
-        "step > gemm": 5,
-        "step > buffer 0x*": 5,
-        "step > send from rank *": 5,
+        "ROOT": 5, "step": 5, "step > gemm": 5, "step > buffer 0x*": 5, "step > send from rank *": 5
     }
     for row in rows:
         assert row["min_ns"] * 5 <= row["sum_ns"] <= row["max_ns"] * 5
@@ -199,12 +193,8 @@ def test_nothing_is_written_if_there_is_no_space(
 ) -> None:
     copy(job, tmp_path)
     result = subprocess.run(
-        [executable("proton-merge"), "--columns", columns, "out.ranks"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        env=environment(),
-        preexec_fn=lambda: limit_files(limit),
+        [executable("proton-merge"), "--columns", columns, "out.ranks"], cwd=tmp_path,
+        capture_output=True, text=True, env=environment(), preexec_fn=lambda: limit_files(limit),
         timeout=300,
     )
     assert result.returncode == 2 and message in result.stderr, result.stderr
@@ -227,10 +217,7 @@ def test_progress_is_shown_on_a_terminal(job: Path, tmp_path: Path) -> None:
     end, fifo = os.pipe()
     process = subprocess.Popen(
         [executable("proton-merge"), "-o", "out.proton", *paths[:-1], f"/dev/fd/{end}"],
-        cwd=tmp_path,
-        stderr=theirs,
-        env=environment(),
-        pass_fds=[end],
+        cwd=tmp_path, stderr=theirs, env=environment(), pass_fds=[end],
     )
     os.close(theirs)
     os.close(end)
@@ -376,11 +363,8 @@ def test_nothing_is_written_if_a_process_dies(rank: int, job: Path, tmp_path: Pa
     paths[rank] = pipe
     command = ["mpirun", "--allow-run-as-root", "--oversubscribe", "-n", "3"]
     process = subprocess.Popen(
-        [*command, str(mpi_program()), "-o", "many.proton", *paths],
-        cwd=tmp_path,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=environment(),
+        [*command, str(mpi_program()), "-o", "many.proton", *paths], cwd=tmp_path,
+        stderr=subprocess.PIPE, text=True, env=environment(),
     )
     reading: list[int] = []
     until = time.monotonic() + 60

@@ -1,7 +1,5 @@
 """Messages about mistakes say what to type; completions and colors of the commands."""
 
-from __future__ import annotations
-
 import csv
 import json
 import os

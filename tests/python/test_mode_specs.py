@@ -1,7 +1,5 @@
 """Mode objects and peak rates."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import pytest

@@ -1,7 +1,5 @@
 """Modules of PyTorch as scopes, and backward launches below the scopes of forward operators."""
 
-from __future__ import annotations
-
 import copy
 import os
 import pickle
@@ -176,8 +174,7 @@ def test_a_module_that_is_used_twice_is_below_its_callers():
             return self.two(self.one(x))
 
     assert train(proton.annotate(Twice())) == {
-        ("step", "Twice", "one", "forward"): 2,
-        ("step", "Twice", "one", BACKWARD, "backward"): 2,
+        ("step", "Twice", "one", "forward"): 2, ("step", "Twice", "one", BACKWARD, "backward"): 2
     }
 
 
@@ -211,9 +208,7 @@ def test_checkpoints(is_reentrant):
     assert {path[-3:-1] for path in again} == {("block", "block.up"), ("block", "block.down")}
     backward = {path for path in found if path[-1] == "backward"}
     assert {path[-3:-1] for path in backward} == {
-        ("first", BACKWARD),
-        ("block.up", BACKWARD),
-        ("block.down", BACKWARD),
+        ("first", BACKWARD), ("block.up", BACKWARD), ("block.down", BACKWARD)
     }
 
 
@@ -338,8 +333,7 @@ def command(*options):
     Path("program.py").write_text(PROGRAM, encoding="utf-8")
     return run_command(
         [sys.executable, "-m", "triton_proton", *options, "-n", "test", "program.py"],
-        env={**os.environ, "PROTON_BACKEND": "host"},
-        status=None,
+        env={**os.environ, "PROTON_BACKEND": "host"}, status=None,
     )
 
 

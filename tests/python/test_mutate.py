@@ -1,7 +1,5 @@
 """tools/mutate.py: which mistakes it makes, and what it says of tests that do and do not notice."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

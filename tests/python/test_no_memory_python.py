@@ -1,7 +1,5 @@
 """If the Nth allocation in C fails, a call raises an exception, and recording continues."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import sys
@@ -206,9 +204,7 @@ def test_any_allocation_may_fail(
 ) -> None:
     env = environment(LD_PRELOAD=str(failing))
     done = run_command(
-        [sys.executable, "-c", PROGRAM, which, str(step), calls, str(DATA)],
-        cwd=tmp_path,
-        env=env,
+        [sys.executable, "-c", PROGRAM, which, str(step), calls, str(DATA)], cwd=tmp_path, env=env,
         status=None,
     )
     assert done.returncode == 0, (done.stdout[-2000:], done.stderr[-2000:])

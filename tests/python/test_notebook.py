@@ -1,7 +1,5 @@
 """A notebook that profiles a cell: executed by Jupyter's own client, and looked at in a browser."""
 
-from __future__ import annotations
-
 import ast
 import importlib.util
 import re
@@ -59,8 +57,7 @@ def text_of(outputs: list) -> str:
 
 def test_a_cell_is_profiled_and_its_report_is_shown(tmp_path: Path):
     shown, rows, kept = execute(
-        tmp_path,
-        CELL.format(options=""),
+        tmp_path, CELL.format(options=""),
         "for row in _.metrics('things').select(frames='all'): print(row['frame'], row['things'])",
         CELL.format(options="-n kept -c python") + "print('ran')",
     )

@@ -1,7 +1,5 @@
 """NVTX ranges: our declarations beside NVIDIA's headers, and a program that uses the real NVTX."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

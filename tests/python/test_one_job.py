@@ -1,7 +1,5 @@
 """A job is one thing in every view, however it is given: no number differs without a message."""
 
-from __future__ import annotations
-
 import random
 import re
 import shutil

@@ -1,7 +1,5 @@
 """Tritons under other names than "triton", such as tokenspeed_triton."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
@@ -117,10 +115,7 @@ def test_kernels_of_tokenspeed_triton_get_scopes(tmp_path, loaded):
     path = os.pathsep.join([str(CACHE), *filter(None, [os.environ.get("PYTHONPATH")])])
     done = subprocess.run(
         [sys.executable, str(program), str(tmp_path / "cache"), loaded],
-        env={**os.environ, "PYTHONPATH": path},
-        capture_output=True,
-        timeout=500,
-        text=True,
+        env={**os.environ, "PYTHONPATH": path}, capture_output=True, timeout=500, text=True,
     )
     assert done.stdout.splitlines() == [
         "['copy', 'load', 'mine', 'store']", "['copy', 'load', 'mine', 'store']", "[] True",

@@ -1,8 +1,6 @@
 """Existing files at a session's output: profiles are replaced, everything else is left alone, and
 impossible outputs are rejected before the program runs."""
 
-from __future__ import annotations
-
 import json
 import os
 import stat

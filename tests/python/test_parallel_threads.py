@@ -3,8 +3,6 @@
 With the GIL they take turns; in a free-threaded build they run at once.
 """
 
-from __future__ import annotations
-
 import gc
 import sys
 import sysconfig

@@ -1,7 +1,5 @@
 """PC sampling without a GPU: a cubin of Triton's ptxas, sampled by the fake libcupti."""
 
-from __future__ import annotations
-
 import signal
 import sys
 
@@ -71,8 +69,7 @@ def run(end: str, mode: str = "pcsampling", command: tuple[str, ...] = (), statu
     with open("program.py", "w", encoding="utf-8") as file:
         file.write(code)
     result = run_command(
-        [sys.executable, *command, "program.py"],
-        env=fake_environment(PROTON_BACKEND="cupti"),
+        [sys.executable, *command, "program.py"], env=fake_environment(PROTON_BACKEND="cupti"),
         status=status,
     )
 

@@ -4,8 +4,6 @@ Its rules are those of protos/perfetto/trace/trace_packet.proto and track_event/
 test_trace_formats.py compares the content with that of the Chrome format.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 
 import pytest

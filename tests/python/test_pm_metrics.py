@@ -4,8 +4,6 @@ tools/cupti_wheels.py downloads wheels; PROTON_TEST_CUPTI_WHEELS names their dir
 versions than 13.1 refuse every call without a driver.
 """
 
-from __future__ import annotations
-
 import glob
 import os
 import subprocess

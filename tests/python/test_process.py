@@ -1,7 +1,5 @@
 """How a process ends, forks and is torn down while it records."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """`python -m triton_proton.proton` and `python -m triton_proton.viewer`."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil
@@ -169,9 +167,7 @@ def test_summary_names_protons_viewer(tritons, tmp_path):
     (tmp_path / "s.py").write_text("import triton_proton\nwith triton_proton.scope('a'): pass\n")
     for path, viewer in ((f"{tritons}:/usr/bin:/bin", "triton-proton-viewer"), ("/bin", "proton")):
         done = run_command(
-            [native("proton"), "-b", "host", "s.py"],
-            cwd=tmp_path,
-            env={**os.environ, "PATH": path, "PROTON_PYTHON": sys.executable},
-            status=None,
+            [native("proton"), "-b", "host", "s.py"], cwd=tmp_path,
+            env={**os.environ, "PATH": path, "PROTON_PYTHON": sys.executable}, status=None,
         )
         assert f"view it with: {viewer}" in done.stderr

@@ -1,7 +1,5 @@
 """The pytest plugin, run by another pytest on the fake driver."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The context "python": where in the program something was recorded."""
 
-from __future__ import annotations
-
 import ctypes
 import gc
 import functools
@@ -382,9 +380,7 @@ def test_the_same_code_below_different_callers():
     paths = kernel_paths(finish())
     assert sorted(paths.values()) == [10, 10, 10]
     assert {path[-3].partition("@")[2] for path in paths} == {
-        "left",
-        "right",
-        "test_the_same_code_below_different_callers",
+        "left", "right", "test_the_same_code_below_different_callers"
     }
 
 

@@ -1,7 +1,5 @@
 """Context "python+scopes": each scope is below the Python frame that entered it."""
 
-from __future__ import annotations
-
 import re
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`proton --range NAME`: a session for the first entry of a scope."""
 
-from __future__ import annotations
-
 import textwrap
 
 import pytest

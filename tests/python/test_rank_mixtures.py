@@ -1,7 +1,5 @@
 """Ranks of several launches are summed only if the user allows it, and the sum is marked."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import sys
@@ -95,8 +93,7 @@ LAUNCHERS = ("process 10, start 5, boot 1a", "process 11, start 9, boot 1a")
 # Information of the first four ranks and of the others, and the message that names the files.
 HALVES: dict[str, tuple[dict[str, str], dict[str, str], str]] = {
     "half without a number of ranks": (
-        *({}, {"world_size": ""}),
-        f"number of ranks: none in {END}, 8 in {START}",
+        *({}, {"world_size": ""}), f"number of ranks: none in {END}, 8 in {START}"
     ),
     "jobs": ({"job": "41"}, {"job": "42"}, f"job: 41 in {START}, 42 in {END}"),
     "half without a job": ({"job": "41"}, {}, f"job: none in {END}, 41 in {START}"),
@@ -113,8 +110,7 @@ HALVES: dict[str, tuple[dict[str, str], dict[str, str], str]] = {
         f"launch: step 0 in {START}, step 0, restart 1 in {END}",
     ),
     "half without a launch": (
-        *({"launch": "port 29500"}, {}),
-        f"launch: none in {END}, port 29500 in {START}",
+        *({"launch": "port 29500"}, {}), f"launch: none in {END}, port 29500 in {START}"
     ),
     "launchers on a host": (
         *({"host": "a", "launcher": launcher} for launcher in LAUNCHERS),

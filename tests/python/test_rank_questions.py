@@ -1,7 +1,5 @@
 """One rank, one frame over all ranks, and the table of all ranks for databases."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

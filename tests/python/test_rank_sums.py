@@ -1,7 +1,5 @@
 """proton-viewer on the directory of a job: its sum is that of proton-merge."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """proton-viewer --ranks: tables, groups, metrics, gates and comparisons."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

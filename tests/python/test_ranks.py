@@ -1,7 +1,5 @@
 """Ranks of a job: their names, their identity in the profile, reading all of them."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys
@@ -163,13 +161,8 @@ def test_two_ranks_with_one_explicit_name_write_two_files(tmp_path: Path) -> Non
     processes = []
     for number in range(2):
         process = subprocess.Popen(
-            [sys.executable, "-c", textwrap.dedent(program)],
-            cwd=tmp_path,
-            env=rank(number),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
+            [sys.executable, "-c", textwrap.dedent(program)], cwd=tmp_path, env=rank(number),
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
         )
         assert process.stdout is not None and process.stdout.readline() == "started\n"
         processes.append(process)

@@ -1,10 +1,7 @@
 """One profile of all ranks, merged by the job itself through torch.distributed."""
 
-from __future__ import annotations
-
 import os
 import re
-import subprocess
 import sys
 import textwrap
 from pathlib import Path
@@ -13,6 +10,7 @@ import pytest
 
 from cmd_support import environment, executable, run
 from rank_support import data_of, merge
+from warm_python import WarmPython
 from triton_proton import _reduce
 
 torch = pytest.importorskip("torch")
@@ -59,13 +57,25 @@ def script(tmp_path: Path) -> Path:
     return path
 
 
-def torchrun(
-    ranks: int, *arguments: str, cwd: Path, **variables: str
-) -> subprocess.CompletedProcess[str]:
-    """torchrun on this machine, with a free port."""
-    env = environment(OMP_NUM_THREADS="1", **variables)
-    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
-    return run([*launcher, f"--nproc-per-node={ranks}", *arguments], cwd, env=env)
+@pytest.fixture(scope="module")
+def warm():
+    """torchrun is its fork: importing torch takes longer than most jobs."""
+    with WarmPython("import os, sys\nimport torch.distributed.run\n") as python:
+        yield python
+
+
+@pytest.fixture
+def torchrun(warm, monkeypatch, tmp_path, tmp_path_factory):
+    """Runs torchrun on this machine, with a free port; the files that it leaves are the job's."""
+
+    def go(ranks: int, *arguments: str | Path, **variables: str):
+        words = ["torchrun", "--standalone", f"--nproc-per-node={ranks}", *map(str, arguments)]
+        code = f"os.chdir({str(tmp_path)!r}); sys.argv = {words!r}; torch.distributed.run.main()"
+        with monkeypatch.context() as patch:
+            patch.chdir(tmp_path_factory.mktemp("torchrun"))
+            return warm.script(code, environment(OMP_NUM_THREADS="1", **variables), status=None)
+
+    return go
 
 
 def below_proton(*options: str) -> list[str]:
@@ -83,8 +93,10 @@ def merged_by_command(cwd: Path) -> bytes:
 
 
 @pytest.mark.parametrize("ranks", [2, 5])
-def test_the_merged_file_is_that_of_proton_merge(ranks: int, script: Path, tmp_path: Path) -> None:
-    result = torchrun(ranks, *below_proton("--ranks", "merge-keep"), script, "run", cwd=tmp_path)
+def test_the_merged_file_is_that_of_proton_merge(
+    torchrun, ranks: int, script: Path, tmp_path: Path
+) -> None:
+    result = torchrun(ranks, *below_proton("--ranks", "merge-keep"), script, "run")
     assert result.returncode == 0, result.stderr
     hint = f"proton: merged {ranks} ranks; view them with: proton-viewer --ranks out.ranks.proton"
     assert result.stderr.count(hint) == 1, result.stderr
@@ -93,17 +105,17 @@ def test_the_merged_file_is_that_of_proton_merge(ranks: int, script: Path, tmp_p
     assert [(row["rank"], row["state"]) for row in rows] == [(n, "finished") for n in range(ranks)]
 
 
-def test_one_file_comes_out(script: Path, tmp_path: Path) -> None:
+def test_one_file_comes_out(torchrun, script: Path, tmp_path: Path) -> None:
     """Also if the script has destroyed its process group, as torch asks for."""
-    result = torchrun(3, *below_proton("--ranks", "merge"), script, "destroy", cwd=tmp_path)
+    result = torchrun(3, *below_proton("--ranks", "merge"), script, "destroy")
     assert result.returncode == 0, result.stderr
     assert sorted(os.listdir(tmp_path)) == ["job.py", "out.ranks.proton"]
     assert "out.ranks/" not in result.stderr
     assert len(ranks_of(tmp_path)["ranks"]) == 3
 
 
-def test_finalize_of_a_script_merges_its_sessions(script: Path, tmp_path: Path) -> None:
-    result = torchrun(2, script, "run", "60", "start", cwd=tmp_path)
+def test_finalize_of_a_script_merges_its_sessions(torchrun, script: Path, tmp_path: Path) -> None:
+    result = torchrun(2, script, "run", "60", "start")
     assert result.returncode == 0, result.stderr
     assert sorted(os.listdir(tmp_path)) == ["job.py", "out.ranks.proton"]
     lines = ["merged None", f"merged {tmp_path / 'out.ranks.proton'}"]
@@ -112,16 +124,16 @@ def test_finalize_of_a_script_merges_its_sessions(script: Path, tmp_path: Path) 
     assert [row["kernels"] for row in rows] == [2, 2]
 
 
-def test_a_rank_that_has_died_is_missing(script: Path, tmp_path: Path) -> None:
-    result = torchrun(3, script, "die", "20", "start", "keep", cwd=tmp_path, PROTON_RANKS="on")
+def test_a_rank_that_has_died_is_missing(torchrun, script: Path, tmp_path: Path) -> None:
+    result = torchrun(3, script, "die", "20", "start", "keep", PROTON_RANKS="on")
     assert result.returncode == 0, result.stderr
     assert "1 rank is missing: 1" in result.stderr
     states = {row["rank"]: row["state"] for row in ranks_of(tmp_path)["ranks"]}
     assert states == {0: "finished", 1: "missing", 2: "finished"}
 
 
-def test_an_exception_in_the_script_still_merges(script: Path, tmp_path: Path) -> None:
-    result = torchrun(3, *below_proton("--ranks", "merge"), script, "raise", cwd=tmp_path)
+def test_an_exception_in_the_script_still_merges(torchrun, script: Path, tmp_path: Path) -> None:
+    result = torchrun(3, *below_proton("--ranks", "merge"), script, "raise")
     assert result.returncode != 0
     assert "RuntimeError: wrong input" in result.stderr
     rows = ranks_of(tmp_path)["ranks"]
@@ -140,9 +152,9 @@ def test_without_a_process_group_the_file_is_the_ordinary_one(script: Path, tmp_
     assert sorted(os.listdir(tmp_path)) == ["job.py", "out.hatchet"]
 
 
-def test_files_stay_if_merging_fails(script: Path, tmp_path: Path) -> None:
+def test_files_stay_if_merging_fails(torchrun, script: Path, tmp_path: Path) -> None:
     (tmp_path / "out.ranks.proton").mkdir()  # no file can replace it
-    result = torchrun(2, *below_proton("--ranks", "merge"), script, "run", cwd=tmp_path)
+    result = torchrun(2, *below_proton("--ranks", "merge"), script, "run")
     assert result.returncode == 0, result.stderr
     for rank in range(2):
         path = f"out.ranks/000-999/rank{rank:06}.proton"
@@ -156,7 +168,7 @@ def test_merge_needs_a_python_script(tmp_path: Path) -> None:
     assert "--ranks merge works only with Python scripts and modules" in result.stderr
 
 
-def test_several_processes_merge_as_one(tmp_path: Path) -> None:
+def test_several_processes_merge_as_one(torchrun, tmp_path: Path) -> None:
     """More ranks than one process of proton-merge gets: 70 of them on two processes of gloo."""
     one = tmp_path / "one.py"
     one.write_text(
@@ -200,7 +212,7 @@ def test_several_processes_merge_as_one(tmp_path: Path) -> None:
             """
         )
     )
-    result = torchrun(2, lead, cwd=tmp_path)
+    result = torchrun(2, lead)
     assert result.returncode == 0, result.stderr
     assert "merged 70 ranks" in result.stdout
     assert (tmp_path / "out.ranks.proton").read_bytes() == merged_by_command(tmp_path)

@@ -1,7 +1,5 @@
 """Waiting in collectives: the rank that makes the others wait is named."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

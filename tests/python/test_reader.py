@@ -1,7 +1,5 @@
 """Profiles in Python: the same numbers as the viewer's, whatever takes them."""
 
-from __future__ import annotations
-
 import csv
 import gzip
 import io

@@ -1,7 +1,5 @@
 """No input takes more memory than 64 times its size and a constant, in any command and mode."""
 
-from __future__ import annotations
-
 import re
 import struct
 import sys

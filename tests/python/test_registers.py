@@ -1,7 +1,5 @@
 """Limiting the registers that records use: the choice of a limit, without ptxas."""
 
-from __future__ import annotations
-
 import struct
 
 import pytest
@@ -19,8 +17,7 @@ def cubin(registers: int, stack: int = 0, more: bytes = b"") -> bytes:
     info += struct.pack("<BBHII", 4, 0x2F, 8, 1, registers)
     info += struct.pack("<BBHII", 4, 0x11, 8, 1, stack) + more
     sections = [
-        struct.pack("<II16xQQ24x", 0, 0, 0, 0),
-        struct.pack("<II16xQQ24x", 1, 3, 64, len(names)),
+        struct.pack("<II16xQQ24x", 0, 0, 0, 0), struct.pack("<II16xQQ24x", 1, 3, 64, len(names)),
         struct.pack("<II16xQQ24x", 8, 1, 64 + len(names), len(info)),
     ]
     table = 64 + len(names) + len(info)

@@ -1,7 +1,5 @@
 """tools/release.py: the metadata and links that it writes."""
 
-from __future__ import annotations
-
 import importlib.util
 import re
 import shutil

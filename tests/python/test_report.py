@@ -1,7 +1,5 @@
 """The HTML report in a browser: its figures, its use, and numbers equal to the CLI's."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

@@ -3,8 +3,6 @@
 axe-core is in the wheel of axe-playwright-python, which .ci/run installs; only its script is used.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Every page of the report in three widths and both themes: what is there, and can be read."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

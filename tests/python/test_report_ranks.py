@@ -1,7 +1,5 @@
 """The page of ranks in the HTML report: a heat map of ranks, or hosts, and frames."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

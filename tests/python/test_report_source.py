@@ -1,7 +1,5 @@
 """The page of annotated source in the HTML report: rows, instructions, search, keyboard."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

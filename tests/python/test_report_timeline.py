@@ -1,7 +1,5 @@
 """The time line of the report: every slice of a trace, drawn, selected and zoomed."""
 
-from __future__ import annotations
-
 import base64
 import gzip
 import json

@@ -1,7 +1,5 @@
 """The columns of the report's tree, read as html/tree.js does: the numbers of the CSV export."""
 
-from __future__ import annotations
-
 import base64
 import csv
 import gzip
@@ -10,6 +8,7 @@ import math
 import re
 import struct
 import subprocess
+from pathlib import Path
 from typing import Any
 
 import pytest

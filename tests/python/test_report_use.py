@@ -1,7 +1,5 @@
 """Using the HTML report: tooltip, from the table to the graph, Back and Forward, phones."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

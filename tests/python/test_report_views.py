@@ -1,7 +1,5 @@
 """Other trees in the report: folded, from the inside, around a frame, without hidden frames."""
 
-from __future__ import annotations
-
 import json
 import random
 from pathlib import Path

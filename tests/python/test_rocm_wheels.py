@@ -1,7 +1,5 @@
 """Libraries of ROCm's wheels: found with their package rocm_sdk, here a fake one."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -3,8 +3,6 @@
 The wheel (3.8 and later) has a subset of rocprofiler-sdk 1.2.1 and HIP 7.1.
 """
 
-from __future__ import annotations
-
 import os
 import re
 

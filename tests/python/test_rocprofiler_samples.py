@@ -1,7 +1,5 @@
 """PC sampling on AMD without a GPU: Triton's code for gfx942, sampled by the fake SDK."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys
@@ -133,8 +131,7 @@ def test_viewer_prints_the_lines(tmp_path):
     run(tmp_path, "proton")
     done = run_command(
         [sys.executable, "-m", "triton_proton.viewer", "--source", "add", "test.proton"],
-        cwd=tmp_path,
-        env=environment(),
+        cwd=tmp_path, env=environment(),
     )
     assert "waitcnt 75 %: memory accesses (s_waitcnt)" in done.stdout
     line = line_of("LOAD")

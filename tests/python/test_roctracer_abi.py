@@ -1,7 +1,5 @@
 """src/backend/amd/roctracer_abi.h against the headers of roctracer and HIP in Triton's wheels."""
 
-from __future__ import annotations
-
 import os
 import re
 

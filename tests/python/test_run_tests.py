@@ -1,7 +1,5 @@
 """tools/run_tests.py adds up tests of Meson and of pytest, and runs the few that failed again."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Instruction text of src/symbol/sass.c: nvdisasm's, its search and its cache."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess
@@ -26,8 +24,7 @@ def sass(cubin: Path, **variables: object) -> subprocess.CompletedProcess:
         pytest.skip("ninja -C build test-programs")
     return run_command(
         [CODE_OBJECT_TOOL, "--sass", cubin],
-        env={name: str(value) for name, value in variables.items()},
-        status=None,
+        env={name: str(value) for name, value in variables.items()}, status=None,
     )
 
 

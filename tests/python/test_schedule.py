@@ -1,7 +1,5 @@
 """`proton.schedule` and `proton.step`."""
 
-from __future__ import annotations
-
 import pytest
 
 import triton_proton as proton
@@ -32,8 +30,7 @@ def test_cycles_record_their_active_steps(in_directory):
     assert names(load("t.cycle_1.hatchet")) == {"step 3", "step 4"}
     assert names(load("t.cycle_2.hatchet")) == {"step 8", "step 9"}
     assert sorted(path.name for path in in_directory.iterdir()) == [
-        "t.cycle_1.hatchet",
-        "t.cycle_2.hatchet",
+        "t.cycle_1.hatchet", "t.cycle_2.hatchet"
     ]
 
 

@@ -1,7 +1,5 @@
 """The budget of automatic scopes in compiled kernels, without a GPU."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """Clients that drive the package as inference servers do, with the fake driver."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """examples/server.py: its own profiles, `proton ctl` and `proton attach`, on the CPU."""
 
-from __future__ import annotations
-
 import contextlib
 import importlib.util
 import json

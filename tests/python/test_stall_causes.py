@@ -3,8 +3,6 @@
 The kernels are compiled for sm_90, and their causes are found in what Triton's nvdisasm prints.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 import json

@@ -1,7 +1,5 @@
 """proton-viewer --strip: a profile that can be given away, and still loads."""
 
-from __future__ import annotations
-
 import json
 import random
 import re

@@ -1,7 +1,5 @@
 """Thread-local variables of PyTorch: found by value, else their functions are called."""
 
-from __future__ import annotations
-
 import json
 import platform
 from collections import Counter

@@ -1,7 +1,5 @@
 """Operators of PyTorch as frames between the Python line and the kernel."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
@@ -146,8 +144,6 @@ def test_the_command_records_operators():
     )
     subprocess.run(
         [sys.executable, "-m", "triton_proton", "--torch-ops", "-n", "test", "program.py"],
-        check=True,
-        env={**os.environ, "PROTON_BACKEND": "host"},
-        timeout=300,
+        check=True, env={**os.environ, "PROTON_BACKEND": "host"}, timeout=300,
     )
     assert kernels() == {("proton_test::inner", "k"): 1}

@@ -5,8 +5,6 @@ numbers of protos/perfetto/trace in Perfetto's repository, and in test_perfetto_
 Perfetto's own schema. Its trace_processor needs a binary that is downloaded, which tests do not do.
 """
 
-from __future__ import annotations
-
 import gzip
 import json
 import random
@@ -179,10 +177,8 @@ def intra_file(path: Path, has_links: bool = True) -> None:
 
 def export(path: Path, form: str) -> bytes:
     result = subprocess.run(
-        [executable("proton-viewer"), "--export", form, "-o", "-", path],
-        stdout=subprocess.PIPE,
-        check=True,
-        timeout=300,
+        [executable("proton-viewer"), "--export", form, "-o", "-", path], stdout=subprocess.PIPE,
+        check=True, timeout=300,
     )
     return perfetto_packets(result.stdout) if form == "perfetto" else result.stdout
 
@@ -484,8 +480,7 @@ def test_open_scopes_of_a_killed_run_end_with_its_last_event(tmp_path):
     sample_file(tmp_path / "t.proton", state=1)
     result = subprocess.run(
         [executable("proton-viewer"), "--export", "chrome_trace", "-o", "-", tmp_path / "t.proton"],
-        capture_output=True,
-        timeout=300,
+        capture_output=True, timeout=300,
     )
     trace = json.loads(result.stdout)
     step = next(e for e in slices(trace, "scope") if e["tid"] == 1)

@@ -5,8 +5,6 @@ SQLite, which has its dialect, from the packets by the rules of Perfetto's track
 the binary is on PATH, it runs the queries too.
 """
 
-from __future__ import annotations
-
 import re
 import shutil
 import sqlite3
@@ -116,8 +114,7 @@ def test_queries_find_something(tables: Tables) -> None:
 def test_queries_have_the_right_sums(tables: Tables) -> None:
     kernels, ranks, gaps, delays = (tables.run(query) for query in QUERIES)
     assert {row["kernel"]: row["launches"] for row in kernels} == {
-        "ncclDevKernel_AllReduce": 120,
-        "gemm": 120,
+        "ncclDevKernel_AllReduce": 120, "gemm": 120
     }
     by_name = {row["kernel"]: row["ms"] for row in kernels}
     assert by_name["gemm"] == pytest.approx(120 * 0.009)
@@ -137,9 +134,7 @@ def test_trace_processor_runs_them(file: Path, tmp_path: Path) -> None:
     for query in QUERIES:
         (tmp_path / "query.sql").write_text(query)
         done = subprocess.run(
-            [program, "-q", str(tmp_path / "query.sql"), str(file)],
-            capture_output=True,
-            text=True,
+            [program, "-q", str(tmp_path / "query.sql"), str(file)], capture_output=True, text=True,
             timeout=300,
         )
         assert done.returncode == 0 and len(done.stdout.splitlines()) > 1, done.stderr

@@ -1,7 +1,5 @@
 """One trace of several processes: their names, their tracks, and their clocks."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import random

@@ -1,7 +1,5 @@
 """The values in exported traces: counters, arguments and metrics, not only that they are there."""
 
-from __future__ import annotations
-
 import json
 import struct
 

@@ -1,7 +1,5 @@
 """Names of kernels in training steps, without a GPU: the cases of tests/gpu/test_names.py."""
 
-from __future__ import annotations
-
 import os
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Operations of other Tritons: new kinds, and new names, which must not lose scopes silently."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -4,8 +4,6 @@ The programs are our own. Their kernel is interpreted by Triton on the CPU, or l
 GPU. Left out: cloning and building Triton itself with or without its profiler, and AMD GPUs.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import sys

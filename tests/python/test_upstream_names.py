@@ -1,7 +1,5 @@
 """Every public name of `triton.profiler` is in this package, or on the list of those left out."""
 
-from __future__ import annotations
-
 import fnmatch
 import importlib
 import importlib.util

@@ -1,7 +1,5 @@
 """What proton-viewer costs grows with its input, and no faster: time, memory and output."""
 
-from __future__ import annotations
-
 import json
 import os
 import sys

@@ -1,7 +1,5 @@
 """Invalid input of proton-viewer: one error message, at once, in little memory; status 2."""
 
-from __future__ import annotations
-
 import gzip
 import os
 import resource
@@ -31,11 +29,8 @@ def limit_memory() -> None:
 def refuse(*arguments: object, **options) -> str:
     start = children_seconds()
     done = subprocess.run(
-        [executable("proton-viewer"), *map(str, arguments)],
-        capture_output=True,
-        timeout=300,
-        preexec_fn=limit_memory,
-        **options,
+        [executable("proton-viewer"), *map(str, arguments)], capture_output=True, timeout=300,
+        preexec_fn=limit_memory, **options,
     )
     assert children_seconds() - start < MAX_SECONDS
     assert done.returncode == 2 and not done.stdout

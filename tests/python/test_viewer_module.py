@@ -1,7 +1,5 @@
 """triton_proton.viewer: upstream's functions, with and without pandas and hatchet."""
 
-from __future__ import annotations
-
 import json
 import math
 import subprocess
@@ -22,9 +20,7 @@ DEVICES = {"CUDA": {"0": {**DEVICE, "memory_clock_rate": 2619000}}}
 
 def node(name: str, metrics: dict[str, Any], *children: Any) -> dict[str, Any]:
     return {
-        "frame": {"name": name, "type": "function"},
-        "metrics": metrics,
-        "children": list(children),
+        "frame": {"name": name, "type": "function"}, "metrics": metrics, "children": list(children)
     }
 
 
@@ -40,13 +36,9 @@ ROOT = {"time (ns)": 0, "count": 0, "flops16": 0.0, "bytes": 0}
 @pytest.fixture
 def profile() -> str:
     layer = node(
-        "layer",
-        {"cpu_time (ns)": 5000},
-        kernel("mm", 3000, 3, flops16=6e6, bytes=3000),
-        kernel("add", 1000, bytes=9000),
-        node("__proton_launch_metadata", {}, kernel("sum", 700)),
-        node("__proton_launch_metadata:mm", {}, kernel("sum", 700)),
-        node("empty", {}),
+        "layer", {"cpu_time (ns)": 5000}, kernel("mm", 3000, 3, flops16=6e6, bytes=3000),
+        kernel("add", 1000, bytes=9000), node("__proton_launch_metadata", {}, kernel("sum", 700)),
+        node("__proton_launch_metadata:mm", {}, kernel("sum", 700)), node("empty", {}),
     )
     tree = node("ROOT", ROOT, layer, node(MAIN, {}, kernel("relu", 500)))
     Path("p.hatchet").write_text(json.dumps([tree, DEVICES]))
@@ -116,11 +108,8 @@ def test_columns_have_the_numbers_of_the_native_viewer(profile, metric):
 
 def test_frames_of_launch_metadata_and_empty_leaves_go():
     tree = node(
-        "ROOT",
-        {},
-        node("scope", {}, node("__proton_launch_metadata:k", {}, kernel("sum", 1))),
-        node("kept", {"x": 1}, node("__proton_launch_metadata", {})),
-        kernel("k", 2),
+        "ROOT", {}, node("scope", {}, node("__proton_launch_metadata:k", {}, kernel("sum", 1))),
+        node("kept", {"x": 1}, node("__proton_launch_metadata", {})), kernel("k", 2),
     )
     (root, devices) = viewer.remove_frames([tree, DEVICES])
     assert [one["frame"]["name"] for one in root["children"]] == ["kept", "k"]
@@ -177,8 +166,7 @@ def test_errors_are_exceptions(profile):
 
 def test_other_formats_are_read(profile):
     subprocess.run(
-        [viewer.find_program("proton-viewer"), "-o", "p.hatchet_msgpack", profile],
-        check=True,
+        [viewer.find_program("proton-viewer"), "-o", "p.hatchet_msgpack", profile], check=True,
         timeout=300,
     )
     frame, inclusive, _, devices = viewer.read("p.hatchet_msgpack")

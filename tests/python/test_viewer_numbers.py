@@ -5,8 +5,6 @@ agree to the last digits, on files that Proton wrote and on trees made up here. 
 queries keep is what -i, -e and -t have to show.
 """
 
-from __future__ import annotations
-
 import copy
 import csv
 import io

@@ -1,8 +1,6 @@
 """What proton-viewer -o does to files that exist: an input is never the output, and no other file
 is damaged."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import stat
@@ -106,8 +104,7 @@ def test_standard_streams_are_compared_too(sample: Path, tmp_path: Path) -> None
     viewer = executable("proton-viewer")
     before = sample.read_bytes()
     for command in (
-        f"{viewer} --export pprof in.hatchet >> in.hatchet",
-        f"{viewer} in.hatchet >> in.hatchet",
+        f"{viewer} --export pprof in.hatchet >> in.hatchet", f"{viewer} in.hatchet >> in.hatchet",
         f"{viewer} --csv - < in.hatchet >> in.hatchet",
         f"{viewer} --export csv -o in.hatchet - < in.hatchet",
         f"{viewer} --export csv -o in.hatchet < in.hatchet /dev/stdin",
@@ -202,10 +199,7 @@ def test_leftovers_of_a_crash_are_removed_by_the_next_run(sample: Path, tmp_path
     (tmp_path / ".x.csv.1234567812345678.tmp").write_text("of another program")
     assert view("-o", "x.csv", sample, cwd=tmp_path).returncode == 0
     assert {path.name for path in tmp_path.iterdir()} == {
-        "in.hatchet",
-        "x.csv",
-        temporary_name("y.csv"),
-        ".x.csv.1234567812345678.tmp",
+        "in.hatchet", "x.csv", temporary_name("y.csv"), ".x.csv.1234567812345678.tmp"
     }
 
 

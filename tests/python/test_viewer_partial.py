@@ -4,8 +4,6 @@ Users may look at a part of a profile, with a warning. Gates, comparisons and ou
 programs are rejected, unless --allow-partial accepts it; then the output is marked.
 """
 
-from __future__ import annotations
-
 import gzip
 import json
 import re

@@ -1,7 +1,5 @@
 """proton-viewer -i finds what Python's re.search finds, for the notation both understand."""
 
-from __future__ import annotations
-
 import json
 import random
 import re

@@ -1,7 +1,5 @@
 """Sums that differ in rounding alone: the tables, gates and verdicts call them equal."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 from pathlib import Path

@@ -1,7 +1,5 @@
 """--diff of repeated runs: means, intervals and verdicts, and what gates make of them."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

@@ -1,7 +1,5 @@
 """proton-viewer --source: samples by line, with chains of inlined calls and untrusted profiles."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json
@@ -21,9 +19,7 @@ def node(name: str, samples: list[int] | None = None, *children: dict) -> dict:
     if samples:
         metrics = {"num_samples": sum(samples)} | dict(zip(REASONS, samples, strict=False))
     return {
-        "frame": {"name": name, "type": "function"},
-        "metrics": metrics,
-        "children": list(children),
+        "frame": {"name": name, "type": "function"}, "metrics": metrics, "children": list(children)
     }
 
 

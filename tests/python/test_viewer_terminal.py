@@ -1,7 +1,5 @@
 """proton-viewer on a terminal: the tree is cut to a readable size, and goes through a pager."""
 
-from __future__ import annotations
-
 import fcntl
 import json
 import os
@@ -70,9 +68,7 @@ def on_a_terminal(*arguments: object, **variables: str | None) -> tuple[int, str
 def piped(*arguments: object, **variables: str | None) -> tuple[int, str]:
     done = subprocess.run(
         [executable("proton-viewer"), *map(str, arguments)],
-        env=environment(LC_ALL="C.UTF-8", **variables),
-        capture_output=True,
-        timeout=300,
+        env=environment(LC_ALL="C.UTF-8", **variables), capture_output=True, timeout=300,
     )
     return done.returncode, done.stdout.decode()
 

@@ -1,7 +1,5 @@
 """`proton watch`: the counters of a whole GPU, with the fake libraries (tests/fake/cupti_pm.c)."""
 
-from __future__ import annotations
-
 import json
 import os
 import pty

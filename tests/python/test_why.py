@@ -1,7 +1,5 @@
 """The sentence of --diff about the cause of a change: pairs of profiles with one cause each."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any, Optional
@@ -117,10 +115,7 @@ PAIRS = {
         dict(time=1500, info=state(throttle_reasons="thermal")),
         "clocks were lowered by: thermal, before nothing",
     ),
-    "GPU": (
-        dict(time=700, gpu="100", count=5),
-        "another GPU: 100 instead of 90",
-    ),
+    "GPU": (dict(time=700, gpu="100", count=5), "another GPU: 100 instead of 90"),
     "driver": (
         dict(time=1500, info=state(_nvidia_driver="590.2", _host="b")),
         "the NVIDIA driver is 590.2, before 580.1",

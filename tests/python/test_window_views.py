@@ -1,8 +1,6 @@
 """Windows without a GPU: a loop of known times on the fake libcupti, and its estimates in views,
 exports and gates."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json
@@ -136,8 +134,7 @@ def test_views_and_gates(recorded):
 
 def test_a_kernel_in_no_window_has_no_time(recorded):
     assert {child["frame"]["name"] for child in load(recorded / "w.hatchet")["children"]} == {
-        "a",
-        "b",
+        "a", "b"
     }
     assert at(load(recorded / "w.hatchet"), "a")["metrics"].get("time (ns)") is None
 

@@ -5,8 +5,6 @@ Usage: upstream_names.py SITE_PACKAGES   prints them as JSON, as tests/data/upst
 Nothing is imported: the sources need a GPU driver to load.
 """
 
-from __future__ import annotations
-
 import ast
 import json
 import sys

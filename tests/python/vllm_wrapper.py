@@ -7,8 +7,6 @@ checkout's text has, and everything else of vLLM is replaced by stubs. ORDER is 
 serving_orders.py; without it, all that the checkout knows run.
 """
 
-from __future__ import annotations
-
 import ast
 import importlib.abc
 import importlib.util

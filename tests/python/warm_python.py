@@ -36,26 +36,24 @@ class WarmPython:
 
     def __init__(self, imports: str, **variables: str) -> None:
         self.server = subprocess.Popen(
-            [sys.executable, "-c", imports + SERVER],
-            env={**os.environ, **variables},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            start_new_session=True,
+            [sys.executable, "-c", imports + SERVER], env={**os.environ, **variables},
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True,
         )
 
-    def script(self, code: str, env: dict[str, str]) -> subprocess.CompletedProcess[str]:
-        """Run `code` as a script in the current directory; it must end with status 0."""
+    def script(
+        self, code: str, env: dict[str, str], status: int | None = 0
+    ) -> subprocess.CompletedProcess[str]:
+        """Run `code` as a script in the current directory; `status` None takes any exit status."""
         Path("script.py").write_text(textwrap.dedent(code), encoding="utf-8")
         environment = {k: v for k, v in os.environ.items() if k != "PROTON_QUIET"} | env
         request = {"folder": os.getcwd(), "environment": environment}
         assert self.server.stdin and self.server.stdout
         print(json.dumps(request), file=self.server.stdin, flush=True)
         assert select.select([self.server.stdout], [], [], 300)[0], "the script does not end"
-        status = self.server.stdout.readline().strip()
+        ended = int(self.server.stdout.readline())
         stdout, stderr = (Path(f"{name}.txt").read_text() for name in ("stdout", "stderr"))
-        assert status == "0", f"{status}\n{stdout}{stderr}"
-        return subprocess.CompletedProcess([], 0, stdout, stderr)
+        assert status in (None, ended), f"{ended}\n{stdout}{stderr}"
+        return subprocess.CompletedProcess([], ended, stdout, stderr)
 
     def __enter__(self) -> WarmPython:
         return self

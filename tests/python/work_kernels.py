@@ -4,8 +4,6 @@ As a program, with TRITON_INTERPRET=1, it prints the work of each case as JSON: 
 dots and of other arithmetic, and the bytes loaded and stored, each time and once.
 """
 
-from __future__ import annotations
-
 import json
 from typing import Any, NamedTuple
 

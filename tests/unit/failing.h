@@ -69,11 +69,9 @@ void *__wrap_calloc(size_t count, size_t bytes)
 
 void *__wrap_realloc(void *old, size_t bytes)
 {
-	void *memory;
-
 	if (fails())
 		return refused();
-	memory = __real_realloc(old, bytes);
+	void *memory = __real_realloc(old, bytes);
 	live += !old && memory;
 	return memory;
 }

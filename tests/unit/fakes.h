@@ -19,11 +19,10 @@ static void fake_find(void *slot, void *handle, const char *name)
 static void *fake_open(const char *variable)
 {
 	const char *path = getenv(variable);
-	void *handle;
 
 	if (!path)
 		SKIP("no fake libraries: run by `meson test`");
-	handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+	void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
 	if (!handle)
 		FAIL("%s", dlerror());
 	return handle;

@@ -27,11 +27,10 @@ static double growth_run_ns(int which, size_t bytes,
 	double min_ns = INFINITY;
 	struct out out;
 	size_t length;
-	char *text;
 
 	out_init(&out, -1);
 	write_text(&out, which, bytes);
-	text = out_take(&out, &length);
+	char *text = out_take(&out, &length);
 	out_fini(&out);
 	for (int i = 0; i < 3; i++) {
 		double begin_ns = growth_time_ns();

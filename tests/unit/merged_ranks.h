@@ -50,13 +50,12 @@ static inline void ranks_merge_part(struct merge *merge, struct profile *target,
 /* The profile after it was saved and loaded. */
 static inline struct profile *ranks_reload(struct profile *profile)
 {
-	struct proton_error err;
 	struct profile *back;
 	struct out out;
 
 	out_init(&out, -1);
-	CHECK_OK(profile_save(profile, &out, &err), err);
-	CHECK_OK(profile_load_bytes("saved", out.bytes, out.length, &back, &err), err);
+	CHECK_DONE(profile_save(profile, &out, &err));
+	CHECK_DONE(profile_load_bytes("saved", out.bytes, out.length, &back, &err));
 	CHECK(!back->is_damaged);
 	out_fini(&out);
 	profile_free(profile);

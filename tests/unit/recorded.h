@@ -3,9 +3,7 @@
 
 #include "unit/tap.h"
 
-#include <fcntl.h>
 #include <ftw.h>
-#include <sys/stat.h>
 
 #include <libproton/proton.h>
 
@@ -43,10 +41,9 @@ static const char *rec_dir(void)
 __attribute__((unused)) static void rec_in_child(void (*run)(void), const char *what)
 {
 	int status;
-	pid_t pid;
 
 	fflush(NULL);
-	pid = fork();
+	pid_t pid = fork();
 	if (pid == 0) {
 		*rec_directory = '\0';
 		run();
@@ -63,11 +60,10 @@ __attribute__((unused)) static int rec_end_child(void (*run)(void), int signal)
 {
 	int ready[2], status;
 	char byte;
-	pid_t pid;
 
 	rec_dir();
 	CHECK_EQ(pipe(ready), 0);
-	pid = fork();
+	pid_t pid = fork();
 	if (pid == 0) {
 		run();
 		if (write(ready[1], "x", 1) != 1)
@@ -135,9 +131,7 @@ __attribute__((unused)) static int rec_start(const char *name)
 
 __attribute__((unused)) static void rec_finalize(int session, const char *format)
 {
-	struct proton_error err = {0};
-
-	CHECK_OK(proton_finalize(session, format, &err), err);
+	CHECK_DONE(proton_finalize(session, format, &err));
 }
 
 __attribute__((unused)) static void rec_kernel(const char *name)
@@ -153,35 +147,54 @@ __attribute__((unused)) static bool rec_exists(const char *file)
 	return access(rec_path(file), F_OK) == 0;
 }
 
-/* Loads "<directory>/<file>"; the caller frees it. */
+#define REC_PROFILES 64 /* that a test may hold at once */
+
+static struct profile *rec_profiles[REC_PROFILES];
+
+static void rec_free_profiles(void)
+{
+	for (size_t i = 0; i < REC_PROFILES; i++)
+		profile_free(rec_profiles[i]);
+}
+
+/* The test's process frees the profile when it exits, or when it has loaded many others. */
+static struct profile *rec_keep(struct profile *profile)
+{
+	static size_t loaded;
+	struct profile **kept = &rec_profiles[loaded++ % REC_PROFILES];
+
+	if (loaded == 1)
+		atexit(rec_free_profiles);
+	profile_free(*kept);
+	*kept = profile;
+	return profile;
+}
+
+/* Loads "<directory>/<file>". */
 __attribute__((unused)) static struct profile *rec_load(const char *file)
 {
 	struct profile *profile = NULL;
-	struct proton_error err = {0};
 
-	CHECK_OK(profile_load_file(rec_path(file), &profile, &err), err);
+	CHECK_DONE(profile_load_file(rec_path(file), &profile, &err));
 	for (size_t i = 0; i < profile->info_count; i++) /* each has one value */
 		for (size_t j = 0; j < i; j++)
 			CHECK(profile->info[i].key != profile->info[j].key);
-	return profile;
+	return rec_keep(profile);
 }
 
 /* Begins a phase; returns it. */
 __attribute__((unused)) static uint32_t rec_advance(int session)
 {
-	struct proton_error err;
 	uint32_t phase;
 
-	CHECK_OK(proton_phase_advance(session, &phase, &err), err);
+	CHECK_DONE(proton_phase_advance(session, &phase, &err));
 	return phase;
 }
 
 /* Begins a phase and clears the ones before. */
 __attribute__((unused)) static void rec_next_phase(int session)
 {
-	struct proton_error err;
-
-	CHECK_OK(proton_phase_clear(session, rec_advance(session) - 1, true, &err), err);
+	CHECK_DONE(proton_phase_clear(session, rec_advance(session) - 1, true, &err));
 }
 
 /* Ends all sessions; the profile of the one in "a". */
@@ -196,16 +209,15 @@ __attribute__((unused)) static struct profile *rec_load_phase(const char *file, 
 {
 	struct profile *profile = NULL;
 	struct profile_view view;
-	struct proton_error err = {0};
 	char *bytes;
 	size_t length;
 
-	CHECK_OK(file_read_all(rec_path(file), 0, &bytes, &length, &err), err);
-	CHECK_OK(profile_view_open(&view, bytes, length, &err), err);
-	CHECK_OK(profile_load_view(&view, phase, &profile, &err), err);
+	CHECK_DONE(file_read_all(rec_path(file), 0, &bytes, &length, &err));
+	CHECK_DONE(profile_view_open(&view, bytes, length, &err));
+	CHECK_DONE(profile_load_view(&view, phase, &profile, &err));
 	profile_view_fini(&view);
 	free(bytes);
-	return profile;
+	return rec_keep(profile);
 }
 
 #define REC_NOWHERE UINT32_MAX
@@ -298,10 +310,9 @@ __attribute__((unused)) static void rec_expect(const char *file, int line, struc
 				 metric ? metric : "the count", expected->path, number,
 				 expected->number);
 	}
-	profile_free(profile);
 }
 
-/* Takes a profile with these numbers: EXPECT(finish(), {"s/k", 2}, {"s", 50, "flops"}). */
+/* A profile has these numbers: EXPECT(finish(), {"s/k", 2}, {"s", 50, "flops"}). */
 #define EXPECT(profile, ...)                                                                       \
 	rec_expect(__FILE__, __LINE__, profile,                                                    \
 		   (const struct rec_expected[]){__VA_ARGS__, {NULL, 0, NULL}})
@@ -335,14 +346,12 @@ __attribute__((unused)) static int rec_printed(const char *part)
 __attribute__((unused)) static uint64_t rec_rows(const char *file, enum table_id table)
 {
 	struct profile_view view;
-	struct proton_error err;
 	char *bytes;
 	size_t length;
-	uint64_t count;
 
-	CHECK_OK(file_read_all(rec_path(file), 0, &bytes, &length, &err), err);
-	CHECK_OK(profile_view_open(&view, bytes, length, &err), err);
-	count = view.rows[table];
+	CHECK_DONE(file_read_all(rec_path(file), 0, &bytes, &length, &err));
+	CHECK_DONE(profile_view_open(&view, bytes, length, &err));
+	uint64_t count = view.rows[table];
 	profile_view_fini(&view);
 	free(bytes);
 	return count;
@@ -364,14 +373,12 @@ __attribute__((unused)) static uint64_t rec_counter(int session, const char *nam
 __attribute__((unused)) static const char *rec_without(const char *path, const char *symbol)
 {
 	const char *copy = rec_path("copy.so");
-	struct proton_error err;
 	size_t length = strlen(symbol);
 	unsigned found = 0;
 	char *bytes;
 	size_t size;
-	int fd;
 
-	CHECK_OK(file_read_all(path, 0, &bytes, &size, &err), err);
+	CHECK_DONE(file_read_all(path, 0, &bytes, &size, &err));
 	for (size_t i = 1; i + length < size; i++) {
 		if (bytes[i - 1] || memcmp(bytes + i, symbol, length + 1) != 0)
 			continue;
@@ -380,7 +387,7 @@ __attribute__((unused)) static const char *rec_without(const char *path, const c
 	}
 	CHECK_LT(0, found);
 	unlink(copy);
-	fd = open(copy, O_CREAT | O_EXCL | O_WRONLY, 0700);
+	int fd = open(copy, O_CREAT | O_EXCL | O_WRONLY, 0700);
 	CHECK_LE(0, fd);
 	CHECK_EQ(write(fd, bytes, size), size);
 	close(fd);

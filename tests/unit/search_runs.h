@@ -10,10 +10,8 @@
 static const char *search_place(const char *path, const char *copied)
 {
 	const char *whole = rec_path(path);
-	struct proton_error err;
 	char part[256], *bytes;
 	size_t size;
-	int fd;
 
 	for (const char *at = strchr(whole + 5, '/'); at; at = strchr(at + 1, '/')) {
 		snprintf(part, sizeof(part), "%.*s", (int)(at - whole), whole);
@@ -23,8 +21,8 @@ static const char *search_place(const char *path, const char *copied)
 	if (!copied)
 		return whole;
 	/* To the loader, links to one file are one library. */
-	CHECK_OK(file_read_all(copied, 0, &bytes, &size, &err), err);
-	fd = open(whole, O_CREAT | O_TRUNC | O_WRONLY, 0700);
+	CHECK_DONE(file_read_all(copied, 0, &bytes, &size, &err));
+	int fd = open(whole, O_CREAT | O_TRUNC | O_WRONLY, 0700);
 	CHECK_LE(0, fd);
 	CHECK_EQ(write(fd, bytes, size), size);
 	close(fd);
@@ -39,12 +37,11 @@ static const char *search_run(void (*set)(const void *user), const void *user)
 	size_t length = 0;
 	ssize_t got;
 	int fds[2];
-	pid_t pid;
 
 	skip_if_emulated("the emulator starts no further programs of its processor");
 	CHECK_EQ(pipe(fds), 0);
 	fflush(stdout);
-	pid = fork();
+	pid_t pid = fork();
 	if (pid == 0) {
 		dup2(fds[1], STDOUT_FILENO);
 		close(fds[0]);

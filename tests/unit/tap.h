@@ -186,6 +186,14 @@ static void tap_fail(const char *file, int line, const char *format, ...)
 			FAIL("%s returned %d: %s", #call, tap_status, (err).text);                 \
 	} while (0)
 
+/* CHECK_OK() of a call that takes &err, which is declared here. */
+#define CHECK_DONE(call)                                                                           \
+	do {                                                                                       \
+		struct proton_error err = {0};                                                     \
+                                                                                                   \
+		CHECK_OK(call, err);                                                               \
+	} while (0)
+
 /* An emulator of another processor runs this: `meson test` of a cross build sets the variable. */
 __attribute__((unused)) static void skip_if_emulated(const char *why)
 {

@@ -6,9 +6,7 @@
 #include "unit/recorded_trace.h"
 
 #include <dirent.h>
-#include <fcntl.h>
 #include <getopt.h>
-#include <sys/wait.h>
 
 #include "base/hash.h"
 #include "export/export.h"
@@ -52,12 +50,12 @@ static void check_once(operation_fn operation, const void *what, uint64_t expect
 {
 	struct proton_error err = {0};
 	uint64_t sum = 0;
+
 	long before = live;
 	long at = fails_at;
-	int status;
 
 	number = 0;
-	status = operation(what, &sum, &err);
+	int status = operation(what, &sum, &err);
 	fails_at = has_failed() ? 0 : -1; /* checks allocate too */
 	if (status != PROTON_OK)
 		CHECK_EQ(status, PROTON_E_NOMEM);
@@ -71,12 +69,11 @@ static void check_once(operation_fn operation, const void *what, uint64_t expect
 
 static void check_all(operation_fn operation, const void *what)
 {
-	struct proton_error err;
 	uint64_t expected = 0;
 
 	skip_if_emulated("thousands of runs take many minutes under an emulator");
 	fails_at = 0;
-	CHECK_OK(operation(what, &expected, &err), err);
+	CHECK_DONE(operation(what, &expected, &err));
 	for (int from_there = 0; from_there < 2; from_there++) {
 		fails_from_there = from_there;
 		for (long n = 1; n < ALLOCATIONS_MAX; n++) {
@@ -137,11 +134,10 @@ static void find_sample(const char *path, char *full, size_t capacity)
 static struct sample read_sample(const char *path)
 {
 	struct sample sample = {.path = path};
-	struct proton_error err;
 	char full[512];
 
 	find_sample(path, full, sizeof(full));
-	CHECK_OK(file_read_all(full, NULL, &sample.bytes, &sample.length, &err), err);
+	CHECK_DONE(file_read_all(full, NULL, &sample.bytes, &sample.length, &err));
 	return sample;
 }
 
@@ -187,9 +183,8 @@ static struct profile *load_sample(const char *path)
 {
 	struct sample sample = read_sample(path);
 	struct profile *profile;
-	struct proton_error err;
 
-	CHECK_OK(profile_load_bytes(path, sample.bytes, sample.length, &profile, &err), err);
+	CHECK_DONE(profile_load_bytes(path, sample.bytes, sample.length, &profile, &err));
 	free(sample.bytes);
 	return profile;
 }
@@ -199,11 +194,10 @@ static int merge(const void *what, uint64_t *sum_out, struct proton_error *err)
 	struct profile *const *sources = what;
 	struct profile *target = profile_new();
 	struct merge *merger = target ? merge_new(target) : NULL;
-	bool has_memory;
 
 	for (size_t i = 0; merger && i < 3; i++)
 		merge_tree(merger, sources[i]);
-	has_memory = merger && !target->out_of_memory;
+	bool has_memory = merger && !target->out_of_memory;
 	merge_free(merger);
 	has_memory = has_memory && !target->out_of_memory;
 	if (has_memory)
@@ -230,7 +224,6 @@ static int merge_ranks(const void *what, uint64_t *sum_out, struct proton_error 
 	struct profile *const *sources = what;
 	struct profile *target = profile_new();
 	struct merge *merger = target ? merge_new(target) : NULL;
-	bool has_memory;
 
 	for (uint32_t i = 0; merger && i < 2; i++) {
 		struct rank_origin origin = {.rank = 2 * i, .files = 1, .reason = "", .mixed = ""};
@@ -240,7 +233,7 @@ static int merge_ranks(const void *what, uint64_t *sum_out, struct proton_error 
 	merge_free(merger);
 	if (merger)
 		ranks_complete(target);
-	has_memory = merger && !target->out_of_memory;
+	bool has_memory = merger && !target->out_of_memory;
 	if (has_memory)
 		*sum_out = sum_of(target) + target->ranks->count;
 	profile_free(target);
@@ -310,10 +303,9 @@ static int export_in_memory(const void *what, uint64_t *sum_out, struct proton_e
 {
 	const struct export_case *export_case = what;
 	struct out out;
-	int status;
 
 	out_init(&out, -1);
-	status = export_case->format->write(export_case->profile, &out, err);
+	int status = export_case->format->write(export_case->profile, &out, err);
 	if (status == PROTON_OK)
 		status = out_finish(&out, err);
 	*sum_out = out.total;
@@ -414,11 +406,10 @@ TEST(decoding_fails_without_memory_and_works_again_with_it)
 		.cta_stride = 1,
 		.units = {0, 1, 2},
 	};
-	uint32_t scope;
 
 	layout.cta_bytes = (uint32_t)(layout_ring_at(&layout, layout.unit_count) + 127) & ~127u;
 	CHECK_LT(layout.cta_bytes, CTA_BYTES);
-	scope = layout_scope(&layout, "a", 1);
+	uint32_t scope = layout_scope(&layout, "a", 1);
 	layout_code(&layout, scope, INSTRUMENT_SCOPE);
 	layout_code(&layout, scope, INSTRUMENT_START);
 	layout_code(&layout, scope, INSTRUMENT_END);
@@ -604,18 +595,16 @@ static int try_viewer(const char *const *run, const char *folder, long n, char *
 		      size_t capacity)
 {
 	int messages = memfd_create("messages", MFD_CLOEXEC);
-	ssize_t length;
 	int status;
-	pid_t child;
 
 	fflush(NULL);
-	child = fork();
+	pid_t child = fork();
 	if (child == 0) {
 		fails_at = n;
 		run_viewer(run, folder, messages);
 	}
 	CHECK(child > 0 && waitpid(child, &status, 0) == child);
-	length = pread(messages, text, capacity - 1, 0);
+	ssize_t length = pread(messages, text, capacity - 1, 0);
 	text[length > 0 ? length : 0] = '\0';
 	close(messages);
 	if (!WIFEXITED(status))
@@ -628,6 +617,7 @@ static size_t files_in(const char *folder)
 {
 	struct dirent *entry;
 	size_t count = 0;
+
 	DIR *directory = opendir(folder);
 
 	CHECK(directory != NULL);
@@ -651,6 +641,7 @@ static void check_run(const char *const *run, const char *folder)
 	char text[4096], path[300];
 	int expected = try_viewer(run, folder, 0, text, sizeof(text));
 	size_t outputs = files_in(folder);
+
 	long total = *made;
 
 	CHECK(expected == 0 || expected == EXIT_GATE);

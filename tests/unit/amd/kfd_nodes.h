@@ -3,8 +3,6 @@
 
 #include "unit/recorded.h"
 
-#include <sys/stat.h>
-
 #define NODE_FIRST 1
 #define NODE_SECOND 2
 

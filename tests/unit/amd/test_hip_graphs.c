@@ -1,8 +1,6 @@
 /* HIP graphs: captures, executables and the order of records. */
 #include "unit/amd/hip_session.h"
 
-#include <pthread.h>
-
 #include "backend/gpu/records.h"
 #include "record/names/frames.h"
 
@@ -215,7 +213,6 @@ TEST(kernels_of_a_graph_over_two_devices_keep_their_devices_and_scopes)
 {
 	int session = start(HIP_REPLAYS_BY_REQUEST);
 	uint64_t exec = capture_scopes(4);
-	struct profile *profile;
 
 	for (int replay = 0; replay < 3; replay++) {
 		CHECK_U64(launch(exec, 4, false), 1);
@@ -224,13 +221,12 @@ TEST(kernels_of_a_graph_over_two_devices_keep_their_devices_and_scopes)
 		arrive_from(0, last_correlation, 1, "k");
 		arrive_from(0, last_correlation, 3, "k");
 	}
-	profile = finish(session);
+	struct profile *profile = finish(session);
 	CHECK_U64(device_at(profile, "<captured_at>/s0/k"), 0);
 	CHECK_U64(device_at(profile, "<captured_at>/s1/k"), 1);
 	CHECK_U64(device_at(profile, "<captured_at>/s2/k"), 0);
 	CHECK_U64(device_at(profile, "<captured_at>/s3/k"), 1);
 	CHECK_U64(rec_count(profile, "<captured_at>/s3/k"), 3);
-	profile_free(profile);
 }
 
 TEST(without_numbers_the_order_of_arrival_counts)
@@ -336,7 +332,6 @@ TEST(a_capture_has_the_launches_of_all_threads_on_its_stream)
 	int session = start(HIP_REPLAYS_BY_REQUEST);
 	bool is_captured = false;
 	pthread_t thread;
-	uint64_t exec;
 
 	begin_capture();
 	CHECK(launch_on(STREAM, LAUNCH_KERNEL));
@@ -345,7 +340,7 @@ TEST(a_capture_has_the_launches_of_all_threads_on_its_stream)
 	CHECK_EQ(pthread_create(&thread, NULL, launch_there, &is_captured), 0);
 	CHECK_EQ(pthread_join(thread, NULL), 0);
 	CHECK(is_captured);
-	exec = instantiate(end_capture());
+	uint64_t exec = instantiate(end_capture());
 	CHECK_U64(launches_count(), 2);
 	CHECK(!launch_on(STREAM, LAUNCH_KERNEL));
 	launch(exec, 2, false);
@@ -359,13 +354,12 @@ TEST(copies_in_a_graph_are_not_taken_for_its_kernels)
 {
 	int session = start(HIP_REPLAYS_BY_REQUEST);
 	uint64_t token = proton_scope_enter("cap");
-	uint64_t exec;
 
 	begin_capture();
 	CHECK(launch_on(STREAM, LAUNCH_MEMORY));
 	CHECK(launch_on(STREAM, LAUNCH_KERNEL));
 	CHECK(launch_on(STREAM, LAUNCH_MEMORY));
-	exec = instantiate(end_capture());
+	uint64_t exec = instantiate(end_capture());
 	proton_scope_exit(token, NULL);
 	launch(exec, 3, false);
 	arrive(last_correlation, 3, COPY);
@@ -428,7 +422,6 @@ TEST(calls_that_fail_leave_nothing)
 	int session = start(HIP_REPLAYS_BY_REQUEST);
 	uint64_t exec = instantiate(capture("cap", 1));
 	uint64_t graph = 0;
-	struct profile *profile;
 
 	rec_begin_saying();
 	launch(exec, 0, true);
@@ -440,11 +433,10 @@ TEST(calls_that_fail_leave_nothing)
 	hip_fake.set_capture(0, 0);
 	CHECK(!captured_any_open());
 	call(HIP_GRAPH_INSTANTIATE, (uint64_t[3]){(uintptr_t)&graph, 0}, 1);
-	profile = finish(session);
+	struct profile *profile = finish(session);
 	CHECK_EQ(rec_printed("another number"), 0);
 	CHECK_EQ(captured_nodes_count(), 0);
 	CHECK(!rec_value(profile, "<captured_at>/cap", "flops"));
-	profile_free(profile);
 }
 
 /* roctracer's arguments have the values of pointers after these, and no result. */

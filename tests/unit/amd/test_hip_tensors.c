@@ -148,7 +148,6 @@ TEST(vectors_of_all_sizes_are_read)
 	static double numbers[PROTON_DEVICE_METRIC_MAX_BYTES / sizeof(double)];
 	uint32_t max = PROTON_DEVICE_METRIC_MAX_BYTES / sizeof(double);
 	int session = start(HIP_REPLAYS_BY_REQUEST);
-	struct profile *profile;
 
 	for (uint32_t i = 0; i < max; i++)
 		numbers[i] = i;
@@ -157,12 +156,11 @@ TEST(vectors_of_all_sizes_are_read)
 		CHECK_EQ(read_numbers("v9", numbers, 9), PROTON_OK);
 		CHECK_EQ(read_numbers("all", numbers, max), PROTON_OK);
 	}
-	profile = finish(session);
+	struct profile *profile = finish(session);
 	CHECK_EQ(releases, 300);
 	CHECK(rec_value(profile, "", "v2"));
 	CHECK(rec_value(profile, "", "v9"));
 	CHECK(rec_value(profile, "", "all"));
-	profile_free(profile);
 }
 
 TEST(each_replay_adds_its_value_below_itself)
@@ -170,7 +168,6 @@ TEST(each_replay_adds_its_value_below_itself)
 	int session = start(HIP_REPLAYS_BY_REQUEST);
 	uint64_t token = proton_scope_enter("cap");
 	double loss = 0;
-	struct profile *profile;
 
 	capture_loss(&loss);
 	proton_scope_exit(token, NULL);
@@ -180,7 +177,7 @@ TEST(each_replay_adds_its_value_below_itself)
 		hip_fake.run_captured();
 	}
 	CHECK_EQ(hip_fake.unsafe_calls(), 0);
-	profile = finish(session);
+	struct profile *profile = finish(session);
 	CHECK(!rec_value(profile, "cap", "loss"));
 	CHECK_EQ(releases, 1);
 	CHECK_EQ(captured_nodes_count(), 0);
@@ -193,17 +190,16 @@ TEST(values_after_the_session_are_dropped)
 {
 	int session = start(HIP_REPLAYS_BY_REQUEST);
 	double loss = 3;
-	struct profile *profile;
 
 	capture_loss(&loss);
 	replay("one");
 	hip_fake.run_captured();
-	profile_free(finish(session));
+	finish(session);
 	for (int i = 0; i < 200000; i++)
 		hip_fake.run_captured(); /* more than the queue takes */
 	session = start(HIP_REPLAYS_BY_REQUEST);
 	CHECK_EQ(read_numbers("later", &loss, 1), PROTON_OK);
-	profile = finish(session);
+	struct profile *profile = finish(session);
 	CHECK(!rec_value(profile, "", "loss"));
 	EXPECT(profile, {"", 3, "later"});
 }
@@ -219,7 +215,7 @@ TEST(a_full_queue_counts_its_losses)
 		hip_fake.run_captured();
 	tensors_collect();
 	CHECK_LE(1, rec_counter(session, "lost: device or CUDA graph metric value"));
-	profile_free(finish(session));
+	finish(session);
 }
 
 TEST(calls_that_fail_are_refused_and_lose_nothing_else)
@@ -252,7 +248,7 @@ TEST(a_capture_that_has_failed_loses_the_value_and_reports_it_once)
 	CHECK_EQ(releases, 2);
 	CHECK_EQ(rec_printed("metric lost during HIP graph capture"), 1);
 	CHECK_U64(rec_counter(session, "lost: device or CUDA graph metric value"), 2);
-	profile_free(finish(session));
+	finish(session);
 }
 
 /* Asking about a legacy default stream, 0 or 1, would fail the captures of other streams. */
@@ -274,7 +270,7 @@ TEST(a_capture_has_a_number_unless_it_has_failed)
 	hip_fake.fail("hipStreamGetCaptureInfo", 1, 1, 999);
 	CHECK(!hip_streams_capture(STREAM, &number));
 	hip_fake.set_capture(0, 0);
-	profile_free(finish(session));
+	finish(session);
 }
 
 /* The beginning of the capture was not seen: the session started later. */
@@ -291,5 +287,5 @@ TEST(an_unknown_capture_loses_the_value)
 	CHECK_EQ(rec_printed("HIP did not report the captured node"), 1);
 	CHECK_EQ(releases, 1);
 	hip_fake.run_captured();
-	profile_free(finish(session));
+	finish(session);
 }

@@ -40,11 +40,9 @@ static void measure(struct side *side)
 						 .name = rec_path("p"),
 						 .backend = side->backend,
 						 .flags = PROTON_SESSION_QUIET};
-	struct proton_error err = {0};
-	struct profile *profile;
 	int session;
 
-	CHECK_OK(proton_start(&options, &session, &err), err);
+	CHECK_DONE(proton_start(&options, &session, &err));
 	for (int round = 0; round < 2 * ROUNDS; round++) {
 		uint64_t *best_ns = round % 2 ? &side->best_ns : &side->empty_ns;
 		uint64_t ns;
@@ -54,9 +52,7 @@ static void measure(struct side *side)
 		*best_ns = ns < *best_ns ? ns : *best_ns;
 	}
 	rec_finalize(session, "proton");
-	profile = rec_load("p.proton");
-	CHECK_U64(rec_count(profile, "k"), ROUNDS * LAUNCHES);
-	profile_free(profile);
+	CHECK_U64(rec_count(rec_load("p.proton"), "k"), ROUNDS * LAUNCHES);
 }
 
 /* Per launch, without the calls of the callbacks. */

@@ -1,9 +1,6 @@
 /* Backend "rocprofiler": its differences from CUDA; test_cuda.c runs over the same fake. */
 #include "unit/cuda/cuda_session.h"
 
-#include <pthread.h>
-#include <sys/wait.h>
-
 #include "base/clock.h"
 
 static int start_flags(uint32_t flags)
@@ -59,23 +56,20 @@ static void launch_with(const char *name, uint32_t grid, uint32_t block)
 
 static void record_everything(void)
 {
-	const struct profile_kernel *kernel;
-	const struct launch_config *config;
-	struct profile *profile;
-
 	start_flags(PROTON_SESSION_MEMORY);
 	sdk.range_push("range");
 	for (int i = 0; i < 300; i++)
 		launch_with("mm", 7, 64);
 	sdk.range_pop();
 	copy("hipMemcpyAsync", SDK_COPY_HOST_TO_DEVICE, 4096, 2);
-	profile = finish();
+	struct profile *profile = finish();
 	CHECK_U64(rec_count(profile, "range/mm"), 300);
 	CHECK_U64(rec_count(profile, "Memcpy HtoD (Unknown -> Device)"), 1);
-	kernel = &profile->kernels[profile->nodes[rec_node(profile, "range/mm")].first_kernel];
+	const struct profile_kernel *kernel =
+		&profile->kernels[profile->nodes[rec_node(profile, "range/mm")].first_kernel];
 	CHECK_U64(kernel->total_ns, 3000);
 	CHECK_STR(profile_text(profile, profile->devices[kernel->device].arch), "gfx90a");
-	config = &profile->configs[kernel->first_config].config;
+	const struct launch_config *config = &profile->configs[kernel->first_config].config;
 	CHECK_U64(config->grid[0], 7);
 	CHECK_U64(config->grid[1], 2);
 	CHECK_U64(config->block[0], 64);
@@ -83,7 +77,6 @@ static void record_everything(void)
 	CHECK_U64(config->registers_per_thread, 96);
 	CHECK_U64(config->static_shared_bytes, 512);
 	CHECK_U64(config->dynamic_shared_bytes, 1024);
-	profile_free(profile);
 }
 
 TEST(every_version_since_1_0_records_the_same)
@@ -175,16 +168,12 @@ TEST(another_backend_that_was_chosen_leaves_the_library_alone)
 
 TEST(contexts_are_started_once_and_never_stopped)
 {
-	struct profile *profile;
-
 	for (int i = 0; i < 20; i++) {
 		int session = start_flags(i % 2 ? PROTON_SESSION_MEMORY : 0);
 
 		launch_ns("on", 5);
 		rec_finalize(session, "proton");
-		profile = rec_load("a.proton");
-		CHECK_U64(rec_count(profile, "on"), 1);
-		profile_free(profile);
+		EXPECT(rec_load("a.proton"), {"on", 1});
 		launch_ns("off", 5);
 	}
 	CHECK_EQ(sdk.started(), 3);
@@ -195,7 +184,6 @@ TEST(contexts_are_started_once_and_never_stopped)
 TEST(launches_between_sessions_are_neither_recorded_nor_lost)
 {
 	int session = start();
-	struct profile *profile;
 
 	rec_finalize(session, "none");
 	fake.hold(true);
@@ -206,9 +194,7 @@ TEST(launches_between_sessions_are_neither_recorded_nor_lost)
 	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
 	CHECK_U64(rec_counter(session, "lost: kernel record without a known launch"), 0);
 	CHECK_U64(rec_counter(session, "kernels"), 1);
-	profile = finish();
-	CHECK_EQ(rec_node(profile, "between"), REC_NOWHERE);
-	profile_free(profile);
+	CHECK_EQ(rec_node(finish(), "between"), REC_NOWHERE);
 }
 
 TEST(records_of_unknown_launches_and_calls_are_counted)
@@ -225,7 +211,7 @@ TEST(records_of_unknown_launches_and_calls_are_counted)
 	CHECK_U64(rec_counter(session, "memory operations"), 0);
 	CHECK_U64(rec_counter(session, "lost: kernel record without a known launch"), 1);
 	CHECK_U64(rec_counter(session, "lost: memory record without a known call"), 1);
-	profile_free(finish());
+	finish();
 }
 
 /* ------------------------------------------------------------------ launches */
@@ -302,17 +288,15 @@ static void launch_indirectly(void)
 
 TEST(dispatches_on_a_thread_of_hip_are_recorded_and_the_variable_is_named)
 {
-	int session;
-
 	setenv("AMD_DIRECT_DISPATCH", "0", 1);
-	session = start();
+	int session = start();
 	rec_begin_saying();
 	for (int i = 0; i < 7; i++)
 		launch_indirectly();
 	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
 	CHECK_U64(rec_counter(session, "kernels"), 7);
 	CHECK_U64(rec_counter(session, "lost: kernel record never received"), 0);
-	profile_free(finish());
+	finish();
 	CHECK_EQ(rec_printed("with AMD_DIRECT_DISPATCH=0 HIP dispatches them"), 1);
 	CHECK_EQ(rec_printed("does not see the queue"), 0);
 }
@@ -330,7 +314,6 @@ static void *launch_on_thread(void *unused)
 TEST(kernels_that_another_thread_dispatches_are_recorded_and_the_message_does_not_blame_the_order)
 {
 	int session = start();
-	struct profile *profile;
 
 	rec_begin_saying();
 	for (int i = 0; i < 7; i++) {
@@ -342,20 +325,17 @@ TEST(kernels_that_another_thread_dispatches_are_recorded_and_the_message_does_no
 	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
 	CHECK_U64(rec_counter(session, "kernels"), 14);
 	CHECK_U64(rec_counter(session, "lost: kernel record never received"), 0);
-	profile = finish();
+	struct profile *profile = finish();
 	CHECK_U64(rec_count(profile, "other/k"), 14); /* half of them in the wrong scope */
-	profile_free(profile);
 	CHECK_EQ(rec_printed("HSA dispatched them on another thread"), 1);
 	CHECK_EQ(rec_printed("does not see the queue"), 0);
 }
 
 TEST(kernels_that_the_runtime_adds_to_a_launch_are_recorded_too)
 {
-	uint64_t token;
-
 	start();
 	sdk.extra_dispatches(2);
-	token = proton_scope_enter("scope");
+	uint64_t token = proton_scope_enter("scope");
 	for (int i = 0; i < 10; i++)
 		launch_ns("k", 5);
 	proton_scope_exit(token, NULL);
@@ -377,7 +357,7 @@ TEST(records_that_the_library_drops_are_counted_once)
 	launch_ns("k", 5);
 	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
 	CHECK_U64(rec_counter(session, "lost: record dropped by the vendor library"), 5);
-	profile_free(finish());
+	finish();
 }
 
 TEST(a_full_buffer_makes_launches_wait_and_loses_nothing)
@@ -409,9 +389,7 @@ static void copy_and_set(void)
 
 TEST(copies_and_memsets_are_recorded_for_sessions_that_want_them)
 {
-	const struct profile_value *bytes;
 	int session = start_flags(PROTON_SESSION_MEMORY);
-	struct profile *profile;
 
 	launch_ns("k", 5);
 	copy_and_set();
@@ -419,19 +397,17 @@ TEST(copies_and_memsets_are_recorded_for_sessions_that_want_them)
 	CHECK_U64(rec_counter(session, "kernels"), 1);
 	CHECK_U64(rec_counter(session, "memory operations"), 3);
 	CHECK_U64(rec_counter(session, "lost: memory record without a known call"), 0);
-	profile = finish();
+	struct profile *profile = finish();
 	CHECK_U64(rec_count(profile, "Memcpy DtoH (Device -> Unknown)"), 1);
 	CHECK_U64(rec_count(profile, "Memcpy DtoD (Device -> Device)"), 1);
 	CHECK_U64(rec_count(profile, "Memset (Device)"), 1);
-	bytes = rec_value(profile, "Memset (Device)", "memory_bytes");
+	const struct profile_value *bytes = rec_value(profile, "Memset (Device)", "memory_bytes");
 	CHECK(bytes && bytes->as.int64 == 100);
-	profile_free(profile);
 }
 
 TEST(without_such_a_session_they_are_neither_recorded_nor_waited_for)
 {
 	int session = start();
-	struct profile *profile;
 
 	launch_ns("k", 5);
 	copy_and_set();
@@ -439,9 +415,7 @@ TEST(without_such_a_session_they_are_neither_recorded_nor_waited_for)
 	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
 	CHECK_U64(rec_counter(session, "kernels"), 1);
 	CHECK_U64(rec_counter(session, "lost: kernel record never received"), 0);
-	profile = finish();
-	CHECK_EQ(rec_node(profile, "Memset (Device)"), REC_NOWHERE);
-	profile_free(profile);
+	CHECK_EQ(rec_node(finish(), "Memset (Device)"), REC_NOWHERE);
 }
 
 /* ------------------------------------------------------------------ ranges */
@@ -468,11 +442,10 @@ TEST(ranges_of_libroctx64_are_scopes_while_a_session_records)
 {
 	int (*push)(const char *);
 	int (*pop)(void);
-	int session;
 
 	fake_find(&push, fake_open("PROTON_ROCTX_PATH"), "roctxRangePushA");
 	fake_find(&pop, fake_open("PROTON_ROCTX_PATH"), "roctxRangePop");
-	session = start();
+	int session = start();
 	push("outer");
 	launch_ns("k", 5);
 	pop();
@@ -508,12 +481,11 @@ TEST(a_forked_child_runs_on_without_a_session)
 {
 	struct proton_error err = {0};
 	int status;
-	pid_t pid;
 
 	start();
 	launch_ns("k", 5);
 	fflush(stdout);
-	pid = fork();
+	pid_t pid = fork();
 	if (pid == 0) {
 		for (int i = 0; i < 100000; i++) /* more than a buffer */
 			launch_ns("k", 5);
@@ -538,13 +510,12 @@ TEST(a_session_may_start_in_a_child_that_was_forked_before_the_registration)
 TEST(a_session_that_ends_after_the_library_keeps_its_kernels)
 {
 	struct proton_error err = {0};
-	uint64_t begin_ns;
 
 	start();
 	for (int i = 0; i < 10; i++)
 		launch_ns("k", 5);
 	sdk.finalize(); /* at exit */
-	begin_ns = clock_monotonic_ns();
+	uint64_t begin_ns = clock_monotonic_ns();
 	EXPECT(finish(), {"k", 10});
 	CHECK_LT(clock_monotonic_ns() - begin_ns, 4000000000);
 	CHECK_LT(start_named("b", "rocprofiler", &err), 0);

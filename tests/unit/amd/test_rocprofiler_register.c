@@ -4,10 +4,6 @@
  */
 #include "unit/cuda/cuda_session.h"
 
-#include <dlfcn.h>
-#include <fcntl.h>
-#include <sys/mman.h>
-
 #include "base/clock.h"
 
 static const char *const versions[] = {"10000", "10201", "10300", "10302", "10305"};
@@ -317,12 +313,10 @@ static size_t resident_bytes(void)
 /* The library's headers take 32 bytes for each byte of a buffer. */
 TEST(the_registration_takes_at_most_24_MiB)
 {
-	size_t before;
-
 	if (TAP_IS_SANITIZED)
 		SKIP("sanitizers have their own memory");
 	open_library("PROTON_ROCPROFILER_SDK_PATH");
-	before = resident_bytes();
+	size_t before = resident_bytes();
 	proton_prepare();
 	CHECK_LT(resident_bytes() - before, 24u << 20);
 }
@@ -350,5 +344,5 @@ TEST(a_flush_takes_at_most_a_millisecond)
 			best_ns = clock_monotonic_ns() - begin_ns;
 	}
 	CHECK_LT(best_ns, 1000000);
-	profile_free(finish());
+	finish();
 }

@@ -18,14 +18,13 @@ static uint64_t loaded; /* the id of the loaded code */
 
 static void prepare(void)
 {
-	struct proton_error err;
 	char path[512];
 
 	if (code)
 		return;
 	load_fake();
 	snprintf(path, sizeof(path), "%s/fuzz/corpus/line_table/amd_dwarf_5", TESTS_DIR);
-	CHECK_OK(file_read_all(path, NULL, &code, &code_length, &err), err);
+	CHECK_DONE(file_read_all(path, NULL, &code, &code_length, &err));
 }
 
 static void load_code(void)
@@ -52,13 +51,12 @@ static uint64_t address_of(const char *function, uint64_t pc)
 {
 	struct code_object_section section;
 	struct code_object object;
-	const struct code_object_function *found;
-	uint64_t address;
 
 	CHECK_EQ(code_object_open(&object, code, code_length, NULL), PROTON_OK);
-	found = &object.functions[code_object_function_find(&object, function)];
+	const struct code_object_function *found =
+		&object.functions[code_object_function_find(&object, function)];
 	CHECK(code_object_section_get(&object, found->section, &section));
-	address = section.address + found->offset + pc;
+	uint64_t address = section.address + found->offset + pc;
 	code_object_close(&object);
 	return address;
 }
@@ -140,10 +138,7 @@ static const char *tree_of(const struct profile *profile)
 /* The session's end. */
 static void expect_tree(const char *tree)
 {
-	struct profile *profile = finish();
-
-	CHECK_STR(tree_of(profile), tree);
-	profile_free(profile);
+	CHECK_STR(tree_of(finish()), tree);
 }
 
 /* The node of a line with so many samples. */
@@ -168,9 +163,6 @@ static uint64_t counter(const struct profile *profile, const char *name)
 
 TEST(samples_belong_to_their_launch_and_line)
 {
-	struct profile *profile;
-	uint32_t line;
-
 	begin_loaded();
 	launch_in("one");
 	sample(WAITCNT, 5);
@@ -179,9 +171,9 @@ TEST(samples_belong_to_their_launch_and_line)
 	sample(NOT_WON, 3);
 	/* A function that the kernel calls is below the kernel, too. */
 	sample_of(loaded, sdk.last_dispatch(), "out", 0, WAITCNT, 4);
-	profile = finish();
+	struct profile *profile = finish();
 	CHECK_STR(tree_of(profile), " one{ kern{ 6@kern=7 } } two{ kern{ 4@out=4 6@kern=3 } }");
-	line = find_line(profile, 6, 7);
+	uint32_t line = find_line(profile, 6, 7);
 	CHECK_EQ(value_of(profile, line, "num_stalled_samples"), 5);
 	CHECK_EQ(value_of(profile, line, "stalled_waitcnt"), 5);
 	CHECK_EQ(value_of(profile, line, "stalled_selected"), 2);
@@ -191,17 +183,14 @@ TEST(samples_belong_to_their_launch_and_line)
 	CHECK_STR(rec_info(profile, "pc_sampling_interval"), "131072");
 	CHECK_STR(rec_info(profile, "pc_sampling_unit"), "cycles");
 	CHECK_U64(profile->samples->code_object_count, 1);
-	profile_free(profile);
 }
 
 TEST(samples_wait_for_the_record_of_their_dispatch)
 {
-	uint64_t dispatch;
-
 	begin_loaded();
 	fake.hold(true);
 	launch_in("one");
-	dispatch = sdk.last_dispatch();
+	uint64_t dispatch = sdk.last_dispatch();
 	/* The next dispatch's record comes first, and neither is there when the samples come. */
 	launch_ns("kern", 100);
 	sample_of(loaded, dispatch, "kern", 0, WAITCNT, 5);
@@ -214,10 +203,9 @@ TEST(samples_wait_for_the_record_of_their_dispatch)
 static uint32_t make_graph(void)
 {
 	uint32_t graph = fake.graph_create();
-	uint64_t scope;
 
 	fake.call(CUPTI_CALL_BEGIN_CAPTURE, 0);
-	scope = proton_scope_enter("first");
+	uint64_t scope = proton_scope_enter("first");
 	fake.graph_capture_kernel(graph, "kern");
 	proton_scope_exit(scope, NULL);
 	scope = proton_scope_enter("second");
@@ -246,28 +234,22 @@ static void replay_in(const char *name, uint32_t exec, uint32_t first, uint32_t 
 
 TEST(samples_of_a_replay_belong_to_its_kernels_where_they_were_captured)
 {
-	struct profile *profile;
-	uint32_t exec;
-
 	begin_loaded();
-	exec = make_graph();
+	uint32_t exec = make_graph();
 	replay_in("one", exec, 1, 2);
 	replay_in("two", exec, 4, 8);
-	profile = finish();
+	struct profile *profile = finish();
 	CHECK_STR(tree_of(profile),
 		  " first second"
 		  " one{ <captured_at>{ first{ kern{ 6@kern=1 } } second{ kern{ 6@kern=2 } } } }"
 		  " two{ <captured_at>{ first{ kern{ 6@kern=4 } } second{ kern{ 6@kern=8 } } } }");
 	CHECK_U64(counter(profile, "PC samples"), 15);
-	profile_free(profile);
 }
 
 TEST(samples_of_a_graph_that_was_changed_by_hand_are_below_its_launch)
 {
-	uint32_t graph;
-
 	begin_loaded();
-	graph = fake.graph_create();
+	uint32_t graph = fake.graph_create();
 	fake.graph_capture_kernel(graph, "kern");
 	fake.graph_add_kernel(graph);
 	replay_in("one", fake.graph_instantiate(graph), 3, 5);
@@ -276,12 +258,9 @@ TEST(samples_of_a_graph_that_was_changed_by_hand_are_below_its_launch)
 
 TEST(samples_of_a_paused_replay_are_not_added)
 {
-	uint64_t scope;
-	uint32_t exec;
-
 	begin_loaded();
-	exec = make_graph();
-	scope = proton_scope_enter("one");
+	uint32_t exec = make_graph();
+	uint64_t scope = proton_scope_enter("one");
 	proton_deactivate(0, false, NULL);
 	fake.graph_launch(exec, "kern", true);
 	sample_replay(3, 5);
@@ -303,8 +282,6 @@ TEST(samples_without_a_launch_are_not_added_to_another)
 
 TEST(unknown_code_and_invalid_samples_are_counted)
 {
-	struct profile *profile;
-
 	begin_loaded();
 	launch_ns("kern", 100);
 	sample_of(loaded, sdk.last_dispatch(), "kern", 4, WAITCNT, 1);
@@ -314,11 +291,10 @@ TEST(unknown_code_and_invalid_samples_are_counted)
 	CHECK_EQ(sdk.sample(&(struct fake_sample){.kind = SDK_SAMPLE_INVALID, .count = 5}), 5);
 	/* Shorter than its kind, and a kind of the future. */
 	CHECK_EQ(sdk.sample(&(struct fake_sample){.kind = 9, .count = 6}), 6);
-	profile = finish();
+	struct profile *profile = finish();
 	CHECK_U64(counter(profile, "PC samples"), 1);
 	CHECK_U64(counter(profile, "PC samples without a function"), 14);
 	CHECK_U64(counter(profile, "lost: PC samples, times a buffer was full"), 6);
-	profile_free(profile);
 }
 
 TEST(code_of_a_file_is_read_by_its_uri)
@@ -342,7 +318,6 @@ TEST(files_that_cannot_be_read_leave_the_samples_without_a_function)
 {
 	static const char *const uris[] = {"file:///proton-is-not-here#offset=0&size=10", "file://",
 					   "http://x", "file:///dev/zero"};
-	struct profile *profile;
 
 	begin("pcsampling");
 	for (size_t i = 0; i < sizeof(uris) / sizeof(uris[0]); i++) {
@@ -352,9 +327,7 @@ TEST(files_that_cannot_be_read_leave_the_samples_without_a_function)
 		launch_ns(name, 100);
 		sample(WAITCNT, 1);
 	}
-	profile = finish();
-	CHECK_U64(counter(profile, "PC samples without a function"), 4);
-	profile_free(profile);
+	CHECK_U64(counter(finish(), "PC samples without a function"), 4);
 }
 
 TEST(code_that_was_loaded_before_the_session_has_lines)
@@ -370,23 +343,20 @@ TEST(code_that_was_loaded_before_the_session_has_lines)
 
 TEST(nothing_is_sampled_in_other_modes)
 {
-	struct profile *profile;
-
 	begin(NULL);
 	load_code();
 	launch_ns("kern", 100);
 	CHECK_EQ(sdk.sample(&(struct fake_sample){.code_object = loaded, .count = 3}), 0);
-	profile = finish();
+	struct profile *profile = finish();
 	CHECK_STR(tree_of(profile), " kern");
 	CHECK(!profile->samples);
-	profile_free(profile);
 }
 
 TEST(a_second_session_samples_again)
 {
 	begin_loaded();
 	launch_ns("kern", 100);
-	profile_free(finish());
+	finish();
 	CHECK_EQ(sdk.sample(&(struct fake_sample){.code_object = loaded, .count = 3}), 0);
 	begin("pcsampling");
 	launch_sampled();
@@ -395,14 +365,12 @@ TEST(a_second_session_samples_again)
 
 TEST(host_trap_samples_have_no_reason)
 {
-	struct profile *profile;
-
 	setenv("PROTON_ROCPROFILER_PC_SAMPLING_METHOD", "host-trap", 1);
 	begin_loaded();
 	CHECK_EQ(sdk.pcs_method(0), SDK_METHOD_HOST_TRAP);
 	launch_ns("kern", 100);
 	sample(0, 5);
-	profile = finish();
+	struct profile *profile = finish();
 	CHECK_STR(tree_of(profile), " kern{ 6@kern=5 }");
 	CHECK_EQ(value_of(profile, find_line(profile, 6, 5), "num_stalled_samples"), 0);
 	CHECK_EQ(value_of(profile, find_line(profile, 6, 5), "stalled_unknown"), 0);
@@ -410,7 +378,6 @@ TEST(host_trap_samples_have_no_reason)
 	CHECK_STR(rec_info(profile, "pc_sampling"), "host-trap");
 	CHECK_STR(rec_info(profile, "pc_sampling_interval"), "1000");
 	CHECK_STR(rec_info(profile, "pc_sampling_unit"), "microseconds");
-	profile_free(profile);
 }
 
 /* ------------------------------------------------------------------ configuration */
@@ -422,7 +389,7 @@ static void expect_configs(int first, uint64_t first_interval, int second, uint6
 	CHECK_U64(sdk.pcs_interval(0), first_interval);
 	CHECK_EQ(sdk.pcs_method(1), second);
 	CHECK_U64(sdk.pcs_interval(1), second_interval);
-	profile_free(finish());
+	finish();
 }
 
 TEST(each_gpu_gets_the_best_method_that_it_offers)
@@ -463,15 +430,12 @@ TEST(samples_in_the_buffer_at_the_programs_end_are_kept)
 
 TEST(interval_is_clamped_to_what_the_gpu_offers)
 {
-	struct profile *profile;
-
 	begin("pcsampling:interval=3");
 	CHECK_U64(sdk.pcs_interval(0), 256);
 	CHECK_U64(sdk.pcs_interval(1), 3);
-	profile = finish();
+	struct profile *profile = finish();
 	CHECK_STR(rec_info(profile, "pc_sampling_interval"), "256");
 	CHECK_STR(rec_info(profile, "pc_sampling_interval_requested"), "3");
-	profile_free(profile);
 }
 
 TEST(large_interval_is_clamped_too)
@@ -497,7 +461,7 @@ static void check_refused(const char *mode, const char *text)
 	CHECK_HAS(err.text, text);
 	start(); /* other modes work */
 	launch_ns("kern", 100);
-	profile_free(finish());
+	finish();
 }
 
 TEST(missing_acknowledgement_is_explained)

@@ -13,9 +13,8 @@ static int start_hip(void)
 static void add_loss(const double *loss, uint64_t stream)
 {
 	struct proton_device_metric metric = device_double("loss", loss, stream);
-	struct proton_error err = {0};
 
-	CHECK_OK(proton_metrics_add_device(proton_context_here(), &metric, &err), err);
+	CHECK_DONE(proton_metrics_add_device(proton_context_here(), &metric, &err));
 }
 
 TEST(a_flush_waits_for_the_values_of_a_stream)
@@ -38,14 +37,13 @@ TEST(a_flush_waits_for_the_values_of_a_stream)
 
 TEST(each_replay_has_its_value_and_its_kernels)
 {
-	uint64_t token;
 	uint32_t graph, exec;
 	double loss = 0;
 
 	start_hip();
 	hip_fake.set_capture_number(1);
 	graph = fake.graph_create();
-	token = proton_scope_enter("cap");
+	uint64_t token = proton_scope_enter("cap");
 	fake.call(CUPTI_CALL_BEGIN_CAPTURE, 0);
 	fake.graph_capture_kernel(graph, "node");
 	add_loss(&loss, fake.capture_stream());

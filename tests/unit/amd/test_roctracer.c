@@ -52,7 +52,6 @@ TEST(every_launch_call_gives_its_configuration)
 		"hipDrvLaunchKernelEx",
 		"hipLaunchKernelExC",
 	};
-	struct profile *profile;
 
 	start();
 	for (size_t i = 0; i < ARRAY_LENGTH(calls); i++) {
@@ -66,7 +65,7 @@ TEST(every_launch_call_gives_its_configuration)
 		};
 		tracer.hip_call(&launch);
 	}
-	profile = finish();
+	struct profile *profile = finish();
 	for (size_t i = 0; i < ARRAY_LENGTH(calls); i++) {
 		uint32_t at = kernel_at(profile, calls[i])->first_config;
 		const struct launch_config *config = &profile->configs[at].config;
@@ -78,12 +77,10 @@ TEST(every_launch_call_gives_its_configuration)
 		CHECK_U64(config->block[1], 4);
 		CHECK_U64(config->dynamic_shared_bytes, 512);
 	}
-	profile_free(profile);
 }
 
 TEST(two_devices_are_kept_apart_by_their_nodes)
 {
-	struct profile *profile;
 	const struct profile_kernel *first, *second;
 
 	start();
@@ -93,14 +90,13 @@ TEST(two_devices_are_kept_apart_by_their_nodes)
 		launch.node = node;
 		tracer.hip_call(&launch);
 	}
-	profile = finish();
+	struct profile *profile = finish();
 	CHECK_U64(rec_count(profile, "k"), 2);
 	first = kernel_at(profile, "k");
 	second = &profile->kernels[first->next];
 	CHECK_NE(first->next, 0);
 	CHECK_U64(profile->devices[first->device].id, first->total_ns - NODE_FIRST);
 	CHECK_U64(profile->devices[second->device].id, second->total_ns - NODE_FIRST);
-	profile_free(profile);
 }
 
 static int (*hip_device_setter(void))(int)
@@ -122,7 +118,7 @@ TEST(a_flush_waits_for_every_device_of_a_thread)
 	launch_ns("k", 5);
 	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
 	CHECK_U64(fake.synchronized_contexts(), 2);
-	profile_free(finish());
+	finish();
 }
 
 /* Each session notes it again. */
@@ -138,7 +134,7 @@ TEST(launches_rarely_ask_hip_for_their_device)
 		for (int i = 0; i < 1023; i++)
 			launch_ns("k", 5);
 		CHECK_LT(fake.cuda_calls("hipGetDevice") - asked, 2);
-		profile_free(finish());
+		finish();
 		CHECK_U64(fake.synchronized_contexts(), 1);
 		if (!round)
 			start();
@@ -170,7 +166,7 @@ TEST(an_error_that_the_program_has_not_looked_for_stays)
 	launch_ns("k", 5);
 	CHECK_EQ(fake.hip_last_error(), 98);
 	fake.hip_set_error(0);
-	profile_free(finish());
+	finish();
 }
 
 TEST(missing_records_are_counted_and_reported_once)
@@ -222,7 +218,6 @@ TEST(another_tool_that_takes_the_records_is_reported)
 TEST(many_buffers_keep_every_name)
 {
 	char name[64];
-	struct profile *profile;
 
 	setenv("TRITON_PROFILE_BUFFER_SIZE", "65536", 1);
 	start();
@@ -231,12 +226,11 @@ TEST(many_buffers_keep_every_name)
 		snprintf(name, sizeof(name), "kernel_with_a_name_%d", i % 100);
 		launch_ns(name, 5);
 	}
-	profile = finish();
+	struct profile *profile = finish();
 	for (int i = 0; i < 100; i++) {
 		snprintf(name, sizeof(name), "kernel_with_a_name_%d", i);
 		CHECK_U64(rec_count(profile, name), 100);
 	}
-	profile_free(profile);
 }
 
 static uint64_t read_clock(clockid_t clock)
@@ -267,7 +261,6 @@ TEST(times_of_records_become_those_of_the_process)
 		CHECK_LT(before_ns - 1000000000, event->start_ns);
 		CHECK_LT(event->start_ns, read_clock(CLOCK_REALTIME) + 1000000000);
 		CHECK_U64(event->end_ns - event->start_ns, 5);
-		profile_free(profile);
 	}
 }
 
@@ -277,12 +270,12 @@ TEST(a_new_buffer_size_is_used_by_the_next_session)
 	start();
 	CHECK_U64(tracer.buffer_bytes(), 65536);
 	launch_ns("k", 5);
-	profile_free(finish());
+	finish();
 	unsetenv("TRITON_PROFILE_BUFFER_SIZE");
 	start();
 	CHECK_U64(tracer.buffer_bytes(), 4u << 20);
 	launch_ns("k", 5);
-	profile_free(finish());
+	finish();
 	CHECK_U64(fake.calls("roctracer_open_pool_expl"), 2);
 }
 
@@ -295,7 +288,6 @@ TEST(sessions_start_and_stop_any_number_of_times)
 		launch_ns("k", 5);
 		profile = finish();
 		CHECK_U64(rec_count(profile, "k"), 1);
-		profile_free(profile);
 		CHECK(fake.is_idle());
 		launch_ns("between", 5);
 	}

@@ -85,10 +85,9 @@ static const char *const two[] = {"node", "raw_symbol"};
 static void capture_two(void)
 {
 	struct proton_context where;
-	uint64_t token;
 
 	begin_capture();
-	token = proton_scope_enter("cap");
+	uint64_t token = proton_scope_enter("cap");
 	capture("node");
 	proton_op_enter(proton_frame("mm_64", 5), &where);
 	add_flops(100);
@@ -113,11 +112,10 @@ TEST(captured_launches_are_not_waited_for)
 TEST(a_launch_into_another_stream_during_a_capture_runs)
 {
 	struct fake_hip_launch launch = kernel("k", 5);
-	uint64_t token;
 
 	start();
 	begin_capture();
-	token = proton_scope_enter("cap");
+	uint64_t token = proton_scope_enter("cap");
 	capture("node");
 	launch.stream = OTHER_STREAM;
 	tracer.hip_call(&launch);
@@ -131,13 +129,12 @@ TEST(a_launch_into_another_stream_during_a_capture_runs)
 TEST(a_replay_with_another_number_of_kernels_is_shown_by_name)
 {
 	static const char *const three[] = {"node", "raw_symbol", "unknown"};
-	struct profile *profile;
 
 	start();
 	rec_begin_saying();
 	capture_two();
 	replay(EXEC, three, 3);
-	profile = finish();
+	struct profile *profile = finish();
 	CHECK_U64(rec_count(profile, "<captured_at>/cap/node") + rec_count(profile, "node"), 1);
 	EXPECT(profile, {"unknown", 1}, {"<captured_at>/cap/unknown", 0});
 }
@@ -156,11 +153,10 @@ TEST(captured_copies_belong_to_their_scope)
 		.bytes = 64,
 		.graph = (void *)(uintptr_t)EXEC,
 	};
-	uint64_t token;
 
 	start_options((struct proton_session_options){.flags = PROTON_SESSION_MEMORY});
 	begin_capture();
-	token = proton_scope_enter("cap");
+	uint64_t token = proton_scope_enter("cap");
 	capture("node");
 	capture_copy();
 	proton_scope_exit(token, NULL);
@@ -192,18 +188,16 @@ static void read_loss(const double *loss)
 		.stream = (uintptr_t)STREAM,
 		.release = on_release,
 	};
-	struct proton_error err = {0};
 
-	CHECK_OK(roctracer_backend.read_metric(&metric, &err), err);
+	CHECK_DONE(roctracer_backend.read_metric(&metric, &err));
 }
 
 TEST(numbers_in_device_memory_are_metrics)
 {
 	double loss = 21;
-	uint64_t token;
 
 	start();
-	token = proton_scope_enter("step");
+	uint64_t token = proton_scope_enter("step");
 	read_loss(&loss);
 	read_loss(&loss);
 	launch_ns("k", 5);
@@ -215,11 +209,10 @@ TEST(numbers_in_device_memory_are_metrics)
 TEST(numbers_that_a_capture_reads_are_read_by_each_replay)
 {
 	double loss = 0;
-	uint64_t token;
 
 	start();
 	begin_capture();
-	token = proton_scope_enter("cap");
+	uint64_t token = proton_scope_enter("cap");
 	capture("node");
 	read_loss(&loss);
 	proton_scope_exit(token, NULL);

@@ -6,11 +6,10 @@
 static int start_without_hip(uint32_t flags)
 {
 	struct proton_error err = {0};
-	int session;
 
 	kfd_make_machine();
 	find_fake_of_amd();
-	session = start_with((struct proton_session_options){.flags = flags}, &err);
+	int session = start_with((struct proton_session_options){.flags = flags}, &err);
 	if (session < 0)
 		FAIL("start: %s", err.text);
 	return session;
@@ -26,18 +25,15 @@ static void wait_for_backend(void)
 
 TEST(a_program_that_loads_hip_after_the_start_is_recorded)
 {
-	struct profile *profile;
-
 	start_without_hip(0);
 	CHECK_U64(fake.calls("roctracer_enable_op_callback"), 0);
 	load_hip();
 	wait_for_backend();
 	launch_ns("k", 5); /* the first callback may still be being enabled */
 	launch_ns("k", 5);
-	profile = finish();
+	struct profile *profile = finish();
 	CHECK(!tracer.is_deaf());
 	CHECK(rec_count(profile, "k") >= 1);
-	profile_free(profile);
 	CHECK(fake.is_idle());
 }
 
@@ -56,7 +52,7 @@ TEST(a_program_that_never_loads_hip_ends_as_without_proton)
 {
 	start_without_hip(0);
 	rec_kernel("on_the_cpu");
-	profile_free(finish());
+	finish();
 	CHECK_U64(fake.calls("roctracer_enable_op_callback"), 0);
 	CHECK(!tracer.is_deaf());
 }
@@ -137,7 +133,7 @@ TEST(a_child_records_after_the_parent_has_ended_its_session)
 	skip_if_emulated("the emulator starts no thread in a forked child");
 	start();
 	launch_ns("k", 5);
-	profile_free(finish());
+	finish();
 	rec_in_child(record_in_child, "record_in_child");
 	rec_in_child(launch_many, "launch_many");
 }
@@ -172,7 +168,9 @@ TEST(another_major_version_is_refused)
 	setenv("FAKE_ROCTRACER_MINOR", "0", 1);
 	expect_refused(NULL, PROTON_E_VERSION, "is roctracer 4.0;");
 	setenv("FAKE_ROCTRACER_MINOR", "2", 1);
-	profile_free((start(), launch_ns("k", 5), finish()));
+	start();
+	launch_ns("k", 5);
+	finish();
 }
 
 /* roctracer would abort the program. */

@@ -27,7 +27,6 @@ static void copy_all(void)
 
 TEST(copies_and_fills_are_recorded_on_request)
 {
-	struct profile *profile;
 	int session =
 		start_options((struct proton_session_options){.flags = PROTON_SESSION_MEMORY});
 	uint64_t token = proton_scope_enter("scope");
@@ -37,7 +36,7 @@ TEST(copies_and_fills_are_recorded_on_request)
 	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
 	CHECK_U64(rec_counter(session, "memory operations"), 5);
 	proton_activate(session, NULL);
-	profile = finish();
+	struct profile *profile = finish();
 	CHECK_U64(rec_value(profile, "scope/Memcpy DtoD (Device -> Device)", "memory_bytes")
 			  ->as.int64,
 		  350);
@@ -49,14 +48,11 @@ TEST(copies_and_fills_are_recorded_on_request)
 
 TEST(copies_are_not_recorded_without_a_request)
 {
-	struct profile *profile;
-
 	start();
 	copy_all();
 	launch_ns("k", 5);
-	profile = finish();
+	struct profile *profile = finish();
 	CHECK_U64(profile->kernel_count, 2); /* the first entry is none */
-	profile_free(profile);
 }
 
 TEST(copies_that_hip_makes_by_itself_are_passed_over)

@@ -20,11 +20,10 @@ TEST(array_starts_from_nothing_and_doubles)
 TEST(array_does_not_grow_while_it_has_space)
 {
 	char *items = NULL;
-	char *before;
 	size_t capacity = 0;
 
 	CHECK(array_reserve(&items, &capacity, 10, 1));
-	before = items;
+	char *before = items;
 	CHECK(array_reserve(&items, &capacity, 16, 1));
 	CHECK_PTR(items, before);
 	CHECK(array_reserve(&items, &capacity, 0, 1));
@@ -63,11 +62,10 @@ TEST(array_keeps_its_elements_while_it_grows)
 TEST(array_rejects_overflow_and_stays_unchanged)
 {
 	uint64_t *items = NULL;
-	uint64_t *before;
 	size_t capacity = 0;
 
 	CHECK(array_reserve(&items, &capacity, 16, sizeof(*items)));
-	before = items;
+	uint64_t *before = items;
 	CHECK(!array_reserve(&items, &capacity, SIZE_MAX, sizeof(*items)));
 	CHECK(!array_reserve(&items, &capacity, SIZE_MAX / 2 + 2, 1));
 	/* A power of two that fits as a count, but not in bytes. */

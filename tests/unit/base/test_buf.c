@@ -1,16 +1,12 @@
 /* base/buf: output collects, flushes, reports its first error once; files are read whole. */
 #include "unit/tap.h"
 
-#include <fcntl.h>
-
 #include "base/buf.h"
 
 TEST(out_collects_in_memory)
 {
-	struct proton_error err;
 	struct out out;
 	size_t length = 0;
-	char *text;
 
 	out_init(&out, -1);
 	out_text(&out, "a=");
@@ -20,9 +16,9 @@ TEST(out_collects_in_memory)
 	out_byte(&out, ',');
 	out_i64(&out, 0);
 	out_printf(&out, ",%s,%d", "x", 7);
-	CHECK_OK(out_finish(&out, &err), err);
+	CHECK_DONE(out_finish(&out, &err));
 	CHECK_U64(out.total, out.length);
-	text = out_take(&out, &length);
+	char *text = out_take(&out, &length);
 	CHECK_STR(text, "a=18446744073709551615,-9223372036854775808,0,x,7");
 	CHECK_EQ(length, strlen(text));
 	free(text);
@@ -34,10 +30,9 @@ TEST(out_takes_an_empty_text)
 {
 	struct out out;
 	size_t length = 99;
-	char *text;
 
 	out_init(&out, -1);
-	text = out_take(&out, &length);
+	char *text = out_take(&out, &length);
 	CHECK_STR(text, "");
 	CHECK_EQ(length, 0);
 	free(text);
@@ -64,7 +59,6 @@ TEST(out_to_a_file_is_the_same_bytes_as_in_memory)
 	static const size_t sizes[] = {1, 7, 4095, 4096, 65535, 65536, 65537, 200000, 3, 0, 65536};
 	char path[] = "/tmp/proton-test-XXXXXX";
 	int fd = mkstemp(path);
-	struct proton_error err;
 	struct out memory, file;
 	char *bytes;
 	size_t length;
@@ -86,9 +80,9 @@ TEST(out_to_a_file_is_the_same_bytes_as_in_memory)
 			free(piece);
 		}
 	}
-	CHECK_OK(out_finish(&file, &err), err);
+	CHECK_DONE(out_finish(&file, &err));
 	CHECK_U64(file.total, memory.total);
-	CHECK_OK(file_read_all(path, 0, &bytes, &length, &err), err);
+	CHECK_DONE(file_read_all(path, 0, &bytes, &length, &err));
 	CHECK_EQ(length, memory.length);
 	CHECK_MEM(bytes, memory.bytes, length);
 	free(bytes);
@@ -207,17 +201,16 @@ TEST(file_read_all_refuses_by_the_first_bytes)
 
 TEST(file_read_all_reads_files_of_unknown_size)
 {
-	struct proton_error err;
 	size_t length;
 	char *bytes;
 
 	/* stat() says 0 bytes. */
-	CHECK_OK(file_read_all("/proc/self/status", 0, &bytes, &length, &err), err);
+	CHECK_DONE(file_read_all("/proc/self/status", 0, &bytes, &length, &err));
 	CHECK_LT(100, length);
 	CHECK_EQ(bytes[length], '\0');
 	CHECK_EQ(strncmp(bytes, "Name:", 5), 0);
 	free(bytes);
-	CHECK_OK(file_read_all("/dev/null", 0, &bytes, &length, &err), err);
+	CHECK_DONE(file_read_all("/dev/null", 0, &bytes, &length, &err));
 	CHECK_EQ(length, 0);
 	CHECK_STR(bytes, "");
 	free(bytes);
@@ -225,7 +218,6 @@ TEST(file_read_all_reads_files_of_unknown_size)
 
 TEST(file_read_all_reads_standard_input)
 {
-	struct proton_error err;
 	size_t length;
 	char *bytes;
 	int ends[2];
@@ -235,7 +227,7 @@ TEST(file_read_all_reads_standard_input)
 	close(ends[1]);
 	CHECK_EQ(dup2(ends[0], STDIN_FILENO), STDIN_FILENO);
 	close(ends[0]);
-	CHECK_OK(file_read_all("-", 0, &bytes, &length, &err), err);
+	CHECK_DONE(file_read_all("-", 0, &bytes, &length, &err));
 	CHECK_STR(bytes, "through a pipe");
 	free(bytes);
 }
@@ -262,11 +254,10 @@ TEST(file_read_full_ends_with_the_file)
 TEST(out_commit_appends_what_was_reserved)
 {
 	struct out out;
-	char *at;
 
 	out_init(&out, -1);
 	out_text(&out, "ab");
-	at = out_reserve(&out, 10);
+	char *at = out_reserve(&out, 10);
 	at[0] = 'c';
 	out_commit(&out, at + 1);
 	CHECK_U64(out.total, 3);

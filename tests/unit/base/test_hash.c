@@ -2,8 +2,6 @@
 #include "unit/tap.h"
 
 #include <limits.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "base/hash.h"
 
@@ -143,13 +141,12 @@ static uint64_t hash_elsewhere(void)
 	char self[PATH_MAX], command[PATH_MAX + 100], line[256];
 	unsigned long long hash = 0;
 	ssize_t length = readlink("/proc/self/exe", self, sizeof(self) - 1);
-	FILE *output;
 
 	skip_if_emulated("the emulator starts no further programs of its processor");
 	CHECK(length > 0);
 	self[length] = '\0';
 	snprintf(command, sizeof(command), "PRINT_HASH=1 '%s' --no-fork every_process", self);
-	output = popen(command, "r");
+	FILE *output = popen(command, "r");
 	CHECK(output != NULL);
 	while (fgets(line, sizeof(line), output))
 		sscanf(line, "# hash %llx", &hash);
@@ -159,13 +156,11 @@ static uint64_t hash_elsewhere(void)
 
 TEST(every_process_has_a_different_secret)
 {
-	uint64_t first;
-
 	if (getenv("PRINT_HASH")) {
 		printf("# hash %llx\n", (unsigned long long)hash_u64(1));
 		return;
 	}
-	first = hash_elsewhere();
+	uint64_t first = hash_elsewhere();
 	CHECK(first != 0);
 	CHECK(first != hash_elsewhere());
 	CHECK(first != hash_u64(1));

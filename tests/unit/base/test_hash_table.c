@@ -50,10 +50,9 @@ TEST(all_values_of_a_hash_are_visited)
 TEST(reserved_space_is_enough)
 {
 	struct hash_table table = {0};
-	const struct hash_slot *slots;
 
 	CHECK(hash_table_reserve(&table, 1000));
-	slots = table.slots;
+	const struct hash_slot *slots = table.slots;
 	for (uint32_t i = 1; i <= 1000; i++)
 		CHECK(hash_table_add(&table, hash_u64(i), i));
 	CHECK_PTR(table.slots, slots);

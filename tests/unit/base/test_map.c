@@ -1,8 +1,6 @@
 /* base/map: inserted keys are found, even by readers that run while it grows. */
 #include "unit/tap.h"
 
-#include <pthread.h>
-
 #include "base/map.h"
 
 #define KEYS 200000u

@@ -7,7 +7,6 @@
 static const char *caught(const char *text)
 {
 	static char line[4096];
-	ssize_t length;
 	int ends[2];
 	int saved = dup(STDERR_FILENO);
 
@@ -17,7 +16,7 @@ static const char *caught(const char *text)
 	dup2(saved, STDERR_FILENO);
 	close(saved);
 	close(ends[1]);
-	length = read(ends[0], line, sizeof(line) - 1);
+	ssize_t length = read(ends[0], line, sizeof(line) - 1);
 	CHECK_LE(0, length);
 	line[length] = '\0';
 	close(ends[0]);

@@ -77,8 +77,8 @@ static enum options_result read_words(struct settings *settings, bool *separated
 
 TEST(rows_set_flags_texts_words_and_call_functions)
 {
-	struct settings settings;
 	struct proton_error err;
+	struct settings settings;
 
 	CHECK_EQ(READ(NULL, "file", "-qn", "x y", "--fruit=plum", "--count", "12"), OPTIONS_RUN);
 	CHECK_STR(settings.name, "x y");
@@ -154,7 +154,6 @@ TEST(help_is_one_aligned_column_below_headings)
 	char text[600];
 	int saved = dup(STDOUT_FILENO);
 	int ends[2];
-	ssize_t length;
 
 	CHECK_EQ(pipe(ends), 0);
 	fflush(stdout);
@@ -164,7 +163,7 @@ TEST(help_is_one_aligned_column_below_headings)
 	dup2(saved, STDOUT_FILENO);
 	close(saved);
 	close(ends[1]);
-	length = read(ends[0], text, sizeof(text) - 1);
+	ssize_t length = read(ends[0], text, sizeof(text) - 1);
 	text[length > 0 ? length : 0] = '\0';
 	close(ends[0]);
 	CHECK_STR(text, "\nThings:\n"

@@ -2,9 +2,7 @@
 #include "unit/tap.h"
 
 #include <dirent.h>
-#include <fcntl.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 
 #include "base/replace.h"
 
@@ -30,10 +28,9 @@ static size_t entries_of(const char *folder)
 {
 	char command[128];
 	char line[32] = "";
-	FILE *pipe;
 
 	snprintf(command, sizeof(command), "ls -A %s | wc -l", folder);
-	pipe = popen(command, "r");
+	FILE *pipe = popen(command, "r");
 	CHECK(pipe != NULL);
 	CHECK(fgets(line, sizeof(line), pipe) != NULL);
 	pclose(pipe);
@@ -54,11 +51,10 @@ static int replace(const char *path, const char *text, struct proton_error *err)
 
 static void check_content(const char *path, const char *expected)
 {
-	struct proton_error err;
 	char *bytes;
 	size_t length;
 
-	CHECK_OK(file_read_all(path, 0, &bytes, &length, &err), err);
+	CHECK_DONE(file_read_all(path, 0, &bytes, &length, &err));
 	CHECK_STR(bytes, expected);
 	free(bytes);
 }
@@ -76,19 +72,18 @@ TEST(file_replace_writes_the_file_whole)
 {
 	char *folder = make_folder();
 	struct file_replace file;
-	struct proton_error err;
 	char path[128], *bytes;
 	size_t length;
 
 	snprintf(path, sizeof(path), "%s/out.json", folder);
 	for (int round = 0; round < 2; round++) {
-		CHECK_OK(file_replace_begin(&file, path, &err), err);
+		CHECK_DONE(file_replace_begin(&file, path, &err));
 		out_printf(&file.out, "round %d", round);
 		/* Until the commit, other programs see the old content, or none. */
 		CHECK_EQ(access(path, F_OK), round ? 0 : -1);
-		CHECK_OK(file_replace_commit(&file, &err), err);
+		CHECK_DONE(file_replace_commit(&file, &err));
 	}
-	CHECK_OK(file_read_all(path, 0, &bytes, &length, &err), err);
+	CHECK_DONE(file_read_all(path, 0, &bytes, &length, &err));
 	CHECK_STR(bytes, "round 1");
 	CHECK_EQ(entries_of(folder), 1);
 	free(bytes);
@@ -99,11 +94,10 @@ TEST(file_replace_abandoned_leaves_no_trace)
 {
 	char *folder = make_folder();
 	struct file_replace file;
-	struct proton_error err;
 	char path[128];
 
 	snprintf(path, sizeof(path), "%s/out.json", folder);
-	CHECK_OK(file_replace_begin(&file, path, &err), err);
+	CHECK_DONE(file_replace_begin(&file, path, &err));
 	out_text(&file.out, "half");
 	file_replace_abandon(&file);
 	file_replace_abandon(&file);
@@ -199,18 +193,17 @@ TEST(file_replace_keeps_the_permissions_of_an_earlier_file)
 {
 	static const mode_t modes[] = {0600, 0640, 0644, 0666, 0755};
 	char *folder = make_folder();
-	struct proton_error err;
 	struct stat st;
 	char path[128];
 
 	snprintf(path, sizeof(path), "%s/x", folder);
 	umask(022);
-	CHECK_OK(replace(path, "new", &err), err);
+	CHECK_DONE(replace(path, "new", &err));
 	CHECK_EQ(stat(path, &st), 0);
 	CHECK_EQ(st.st_mode & 07777, 0644);
 	for (size_t i = 0; i < sizeof(modes) / sizeof(modes[0]); i++) {
 		CHECK_EQ(chmod(path, modes[i]), 0);
-		CHECK_OK(replace(path, "newer", &err), err);
+		CHECK_DONE(replace(path, "newer", &err));
 		CHECK_EQ(stat(path, &st), 0);
 		CHECK_EQ(st.st_mode & 07777, modes[i]);
 	}
@@ -220,7 +213,6 @@ TEST(file_replace_keeps_the_permissions_of_an_earlier_file)
 TEST(file_replace_keeps_the_owner_of_an_earlier_file)
 {
 	char *folder = make_folder();
-	struct proton_error err;
 	struct stat st;
 	char path[128];
 
@@ -229,7 +221,7 @@ TEST(file_replace_keeps_the_owner_of_an_earlier_file)
 	snprintf(path, sizeof(path), "%s/x", folder);
 	make_file(path, "old");
 	CHECK_EQ(chown(path, 12345, 54321), 0);
-	CHECK_OK(replace(path, "new", &err), err);
+	CHECK_DONE(replace(path, "new", &err));
 	CHECK_EQ(stat(path, &st), 0);
 	CHECK_EQ(st.st_uid, 12345);
 	CHECK_EQ(st.st_gid, 54321);
@@ -239,7 +231,6 @@ TEST(file_replace_keeps_the_owner_of_an_earlier_file)
 TEST(file_replace_writes_through_a_symbolic_link)
 {
 	char *folder = make_folder();
-	struct proton_error err;
 	struct stat st;
 	char path[128], target[128];
 
@@ -249,7 +240,7 @@ TEST(file_replace_writes_through_a_symbolic_link)
 	snprintf(target, sizeof(target), "%s/sub/file", folder);
 	make_file(target, "old");
 	CHECK_EQ(symlink("sub/file", path), 0);
-	CHECK_OK(replace(path, "new", &err), err);
+	CHECK_DONE(replace(path, "new", &err));
 	check_content(target, "new");
 	CHECK_EQ(lstat(path, &st), 0);
 	CHECK(S_ISLNK(st.st_mode));
@@ -311,11 +302,10 @@ TEST(file_replace_exclusive_never_replaces)
 TEST(file_replace_of_the_longest_name)
 {
 	char *folder = make_folder();
-	struct proton_error err;
 	char path[512];
 
 	snprintf(path, sizeof(path), "%s/%0255d", folder, 7);
-	CHECK_OK(replace(path, "new", &err), err);
+	CHECK_DONE(replace(path, "new", &err));
 	check_content(path, "new");
 	drop_folder(folder);
 }
@@ -381,15 +371,14 @@ TEST(temporary_files_in_use_and_of_other_names_stay)
 {
 	char *folder = make_folder();
 	struct file_replace file;
-	struct proton_error err;
 	char path[128], stem[128];
 
 	snprintf(stem, sizeof(stem), "%s/x", folder);
 	snprintf(path, sizeof(path), "%s/x.hatchet", folder);
-	CHECK_OK(file_replace_begin(&file, path, &err), err);
+	CHECK_DONE(file_replace_begin(&file, path, &err));
 	file_replace_clean(stem);
 	out_text(&file.out, "whole");
-	CHECK_OK(file_replace_commit(&file, &err), err);
+	CHECK_DONE(file_replace_commit(&file, &err));
 	check_content(path, "whole");
 	snprintf(path, sizeof(path), "%s/xy.hatchet", folder);
 	crash_writing(path);
@@ -442,12 +431,11 @@ TEST(names_of_temporary_files_differ)
 {
 	char *folder = make_folder();
 	struct file_replace files[50];
-	struct proton_error err;
 	char path[128];
 
 	snprintf(path, sizeof(path), "%s/x", folder);
 	for (int i = 0; i < 50; i++)
-		CHECK_OK(file_replace_begin(&files[i], path, &err), err);
+		CHECK_DONE(file_replace_begin(&files[i], path, &err));
 	CHECK_EQ(entries_of(folder), 50);
 	for (int i = 0; i < 50; i++)
 		file_replace_abandon(&files[i]);

@@ -7,9 +7,7 @@
 
 static void start(struct strings *strings, size_t bytes)
 {
-	struct proton_error err;
-
-	CHECK_OK(strings_init(strings, bytes, &err), err);
+	CHECK_DONE(strings_init(strings, bytes, &err));
 }
 
 TEST(the_empty_string_is_zero)
@@ -27,11 +25,10 @@ TEST(the_empty_string_is_zero)
 TEST(the_same_bytes_have_one_id)
 {
 	struct strings strings;
-	uint32_t id;
 
 	start(&strings, POOL_BYTES);
 	CHECK_EQ(strings_find(&strings, "kernel", 6), STRING_NONE);
-	id = strings_add(&strings, "kernel", 6);
+	uint32_t id = strings_add(&strings, "kernel", 6);
 	CHECK_NE(id, STRING_NONE);
 	CHECK_EQ(strings_add(&strings, "kernels" /* cut */, 6), id);
 	CHECK_EQ(strings_find(&strings, "kernel", 6), id);
@@ -46,10 +43,9 @@ TEST(bytes_of_any_kind_are_kept)
 {
 	static const char bytes[] = "a\0b\xff\n\0";
 	struct strings strings;
-	uint32_t id;
 
 	start(&strings, POOL_BYTES);
-	id = strings_add(&strings, bytes, sizeof(bytes));
+	uint32_t id = strings_add(&strings, bytes, sizeof(bytes));
 	CHECK_EQ(string_length(&strings, id), sizeof(bytes));
 	CHECK_MEM(string_text(&strings, id), bytes, sizeof(bytes));
 	CHECK_NE(strings_add(&strings, bytes, sizeof(bytes) - 1), id);
@@ -59,14 +55,13 @@ TEST(bytes_of_any_kind_are_kept)
 TEST(an_entry_is_laid_out_as_the_file_wants_it)
 {
 	struct strings strings;
-	const unsigned char *pool;
 
 	start(&strings, POOL_BYTES);
 	CHECK_EQ(strings_add(&strings, "abc", 3), 1);
 	CHECK_EQ(strings_add(&strings, "abcd", 4), 2); /* 4 + 3 + 1 filled 8 exactly */
 	CHECK_EQ(strings_add(&strings, "x", 1), 4);
 	CHECK_U64(strings.used, 5 * 8);
-	pool = strings.pool.base;
+	const unsigned char *pool = strings.pool.base;
 	CHECK_MEM(pool, "\0\0\0\0\0\0\0\0\3\0\0\0abc\0\4\0\0\0abcd\0\0\0\0\0\0\0\0\1\0\0\0x\0\0\0",
 		  40);
 	strings_fini(&strings);
@@ -172,11 +167,10 @@ TEST(a_text_that_is_too_long_is_cut)
 	size_t length = STRING_MAX_BYTES + 1000;
 	char *text = malloc(length);
 	struct strings strings;
-	uint32_t id;
 
 	memset(text, 'x', length);
 	start(&strings, POOL_BYTES);
-	id = strings_add(&strings, text, length);
+	uint32_t id = strings_add(&strings, text, length);
 	CHECK_NE(id, STRING_NONE);
 	CHECK_EQ(string_length(&strings, id), STRING_MAX_BYTES);
 	CHECK_EQ(strings_add(&strings, text, STRING_MAX_BYTES), id);

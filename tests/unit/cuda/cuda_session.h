@@ -251,10 +251,9 @@ __attribute__((unused)) static int start_named(const char *name, const char *bac
 __attribute__((unused)) static int start_options(struct proton_session_options options)
 {
 	struct proton_error err = {0};
-	int session;
 
 	load_fake();
-	session = start_with(options, &err);
+	int session = start_with(options, &err);
 	if (session < 0)
 		FAIL("start: %s", err.text);
 	return session;

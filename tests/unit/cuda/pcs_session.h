@@ -3,8 +3,6 @@
 
 #include "unit/cuda/cuda_session.h"
 
-#include <stdatomic.h>
-
 #include "model/samples.h"
 
 /* Contexts of the fake: a byte is the device. */
@@ -94,14 +92,13 @@ __attribute__((unused)) static uint32_t make_graph(void)
 {
 	uint32_t graph = fake.graph_create();
 	uint64_t token = proton_scope_enter("cap");
-	uint32_t exec;
 
 	fake.call(CUPTI_CALL_BEGIN_CAPTURE_V2, 0);
 	fake.graph_capture_kernel(graph, "node");
 	fake.graph_capture_kernel(graph, "node");
 	fake.call(CUPTI_CALL_END_CAPTURE, 0);
 	proton_scope_exit(token, NULL);
-	exec = fake.graph_instantiate(graph);
+	uint32_t exec = fake.graph_instantiate(graph);
 	fake.graph_destroy(graph);
 	return exec;
 }

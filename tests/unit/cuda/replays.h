@@ -3,8 +3,6 @@
 
 #include "unit/cuda/pcs_session.h"
 
-#include <pthread.h>
-
 #include "base/clock.h"
 
 __attribute__((unused)) static void replay(uint32_t exec)

@@ -1,37 +1,30 @@
 /* CUDA backend: launches, phases, losses and metrics, with fake libraries (tests/fake). */
 #include "unit/cuda/cuda_session.h"
 
-#include <pthread.h>
-
 #include "base/clock.h"
 #include "fake/gpus.h"
 
 TEST(a_launch_is_attributed_to_the_scope_it_was_made_in)
 {
-	struct profile *profile;
-	const struct profile_kernel *kernel;
-	const struct row_device *device;
-	uint64_t token;
-
 	start();
-	token = proton_scope_enter("outer");
+	uint64_t token = proton_scope_enter("outer");
 	for (int i = 1; i <= 10; i++)
 		launch_ns("mm", 100);
 	proton_scope_exit(token, NULL);
 	launch_ns("mm", 40);
-	profile = finish();
+	struct profile *profile = finish();
 	CHECK(fake.is_idle());
 	CHECK_U64(rec_count(profile, "outer/mm"), 10);
 	CHECK_U64(rec_count(profile, "mm"), 1);
-	kernel = &profile->kernels[profile->nodes[rec_node(profile, "outer/mm")].first_kernel];
+	const struct profile_kernel *kernel =
+		&profile->kernels[profile->nodes[rec_node(profile, "outer/mm")].first_kernel];
 	CHECK_U64(kernel->total_ns, 1000);
-	device = &profile->devices[kernel->device];
+	const struct row_device *device = &profile->devices[kernel->device];
 	CHECK_STR(profile_text(profile, device->type), tests_cuda() ? "CUDA" : "HIP");
 	CHECK_STR(profile_text(profile, device->arch), tests_cuda() ? "90" : "gfx942");
 	CHECK_STR(profile_text(profile, device->name),
 		  tests_cuda() ? "Fake GPU 0" : "Fake Instinct 0");
 	CHECK_U64(device->processors, tests_cuda() ? 132 : 304);
-	profile_free(profile);
 }
 
 TEST(every_launch_call_counts_once)
@@ -70,21 +63,17 @@ TEST(a_launch_inside_an_op_carries_the_ops_name)
 
 TEST(a_kernel_of_the_host_is_recorded_too)
 {
-	struct profile *profile;
-	const struct profile_kernel *kernel;
-
 	start();
 	rec_kernel("on_the_cpu");
-	profile = finish();
+	struct profile *profile = finish();
 	CHECK_U64(rec_count(profile, "on_the_cpu"), 1);
-	kernel = &profile->kernels[profile->nodes[rec_node(profile, "on_the_cpu")].first_kernel];
+	const struct profile_kernel *kernel =
+		&profile->kernels[profile->nodes[rec_node(profile, "on_the_cpu")].first_kernel];
 	CHECK_STR(profile_text(profile, profile->devices[kernel->device].type), "CPU");
-	profile_free(profile);
 }
 
 TEST(two_devices_are_kept_apart)
 {
-	struct profile *profile;
 	uint32_t first, second;
 
 	start();
@@ -95,21 +84,18 @@ TEST(two_devices_are_kept_apart)
 						  .records = 1,
 						  .start_ns = 1,
 						  .end_ns = 2});
-	profile = finish();
+	struct profile *profile = finish();
 	CHECK_U64(rec_count(profile, "k"), 2);
 	first = profile->nodes[rec_node(profile, "k")].first_kernel;
 	second = profile->kernels[first].next;
 	CHECK_NE(second, 0);
 	CHECK_NE(profile->kernels[first].device, profile->kernels[second].device);
-	profile_free(profile);
 }
 
 TEST(all_kernels_of_a_graph_launch_belong_to_it)
 {
-	uint64_t token;
-
 	start();
-	token = proton_scope_enter("replay");
+	uint64_t token = proton_scope_enter("replay");
 	for (int i = 0; i < 3; i++)
 		fake.launch(&(struct fake_launch){.call = CUPTI_CALL_GRAPH_LAUNCH,
 						  .name = "node",
@@ -144,9 +130,6 @@ static uint32_t first_config(const struct profile *profile, const char *path)
 
 TEST(each_configuration_of_a_kernel_is_kept_once)
 {
-	struct profile *profile;
-	const struct row_config *launch;
-
 	start();
 	for (int i = 0; i < 10; i++)
 		launch_blocks(100, 5);
@@ -154,8 +137,8 @@ TEST(each_configuration_of_a_kernel_is_kept_once)
 		launch_blocks(200, 7);
 		launch_blocks(100, 5);
 	}
-	profile = finish();
-	launch = &profile->configs[first_config(profile, "k")];
+	struct profile *profile = finish();
+	const struct row_config *launch = &profile->configs[first_config(profile, "k")];
 	CHECK_U64(launch->count, 13);
 	CHECK_U64(launch->total_ns, 65);
 	CHECK_U64(launch->config.grid[0], 100);
@@ -170,12 +153,10 @@ TEST(each_configuration_of_a_kernel_is_kept_once)
 	CHECK_U64(launch->total_ns, 21);
 	CHECK_U64(launch->config.grid[0], 200);
 	CHECK_U64(launch->next, 0);
-	profile_free(profile);
 }
 
 TEST(more_configurations_than_are_kept_are_counted_together)
 {
-	struct profile *profile;
 	uint64_t total = 0;
 	uint32_t count = 0;
 	uint32_t at;
@@ -184,7 +165,7 @@ TEST(more_configurations_than_are_kept_are_counted_together)
 	for (uint32_t round = 0; round < 3; round++)
 		for (uint32_t i = 1; i <= CONFIGS_PER_KERNEL + 5; i++)
 			launch_blocks(i, 1);
-	profile = finish();
+	struct profile *profile = finish();
 	for (at = first_config(profile, "k"); at; at = profile->configs[at].next) {
 		bool is_other = profile->configs[at].flags & CONFIG_OTHER;
 
@@ -195,12 +176,10 @@ TEST(more_configurations_than_are_kept_are_counted_together)
 	}
 	CHECK_U64(count, CONFIGS_PER_KERNEL + 1);
 	CHECK_U64(total, 3 * (CONFIGS_PER_KERNEL + 5));
-	profile_free(profile);
 }
 
 TEST(configurations_go_with_the_phase_they_were_recorded_in)
 {
-	struct profile *profile;
 	int session = start();
 
 	launch_blocks(1, 1);
@@ -208,10 +187,9 @@ TEST(configurations_go_with_the_phase_they_were_recorded_in)
 	launch_blocks(2, 1);
 	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
 	proton_activate(session, NULL);
-	profile = rec_load_phase("a.proton", 0);
+	struct profile *profile = rec_load_phase("a.proton", 0);
 	CHECK_U64(profile->configs[first_config(profile, "k")].config.grid[0], 1);
 	CHECK_U64(profile->configs[first_config(profile, "k")].next, 0);
-	profile_free(profile);
 	CHECK_EQ(proton_phase_clear(session, 0, true, NULL), PROTON_OK);
 	launch_blocks(3, 1); /* in rows that were given back */
 	profile = finish();
@@ -220,7 +198,6 @@ TEST(configurations_go_with_the_phase_they_were_recorded_in)
 	CHECK_U64(
 		profile->configs[profile->configs[first_config(profile, "k")].next].config.grid[0],
 		3);
-	profile_free(profile);
 }
 
 TEST(a_record_that_arrives_after_its_phase_was_cleared_is_counted_as_lost)
@@ -239,13 +216,9 @@ TEST(a_record_that_arrives_after_its_phase_was_cleared_is_counted_as_lost)
 
 TEST(a_kernel_of_the_host_has_no_configuration)
 {
-	struct profile *profile;
-
 	start();
 	rec_kernel("on_the_cpu");
-	profile = finish();
-	CHECK_U64(first_config(profile, "on_the_cpu"), 0);
-	profile_free(profile);
+	CHECK_U64(first_config(finish(), "on_the_cpu"), 0);
 }
 
 #define NODE(graph, index) ((uint64_t)(graph) << 32 | (index))
@@ -309,12 +282,10 @@ static void add_flops(double flops)
 TEST(a_replay_shows_where_its_kernels_were_captured_and_counts_their_flops_each_time)
 {
 	struct proton_context where;
-	struct profile *profile;
-	uint64_t token;
 
 	start();
 	fake.call(CUPTI_CALL_BEGIN_CAPTURE_V2, 0);
-	token = proton_scope_enter("cap");
+	uint64_t token = proton_scope_enter("cap");
 	capture_kernel(0);
 	proton_op_enter(proton_frame("mm_64", 5), &where);
 	add_flops(100);
@@ -326,7 +297,7 @@ TEST(a_replay_shows_where_its_kernels_were_captured_and_counts_their_flops_each_
 	for (int i = 0; i < 5; i++)
 		replay(2);
 	proton_scope_exit(token, NULL);
-	profile = finish();
+	struct profile *profile = finish();
 	CHECK_PTR(rec_value(profile, "cap/mm_64", "flops16"), NULL);
 	EXPECT(profile, {"replay/<captured_at>/cap/node", 5}, {"replay/<captured_at>/cap/mm_64", 5},
 	       {"replay/<captured_at>/cap/mm_64", 500, "flops16"}, {"cap/node", 0});
@@ -377,13 +348,10 @@ TEST(vectors_and_metrics_added_after_the_last_kernel_count_at_every_replay)
 				       .type = PROTON_METRIC_INT64_VECTOR,
 				       .count = 2,
 				       .value.int64s = counts};
-	const uint64_t *words;
-	struct profile *profile;
-	uint64_t token;
 	int session = start();
 
 	fake.call(CUPTI_CALL_BEGIN_CAPTURE_V2, 0);
-	token = proton_scope_enter("cap");
+	uint64_t token = proton_scope_enter("cap");
 	CHECK_EQ(proton_metrics_add(proton_context_here(), &metric, 1, NULL), PROTON_OK);
 	capture_kernel(0);
 	add_flops(100);
@@ -398,14 +366,14 @@ TEST(vectors_and_metrics_added_after_the_last_kernel_count_at_every_replay)
 	CHECK_EQ(proton_metrics_add(proton_context_here(), &metric, 1, NULL), PROTON_OK);
 	fake.call(CUPTI_CALL_END_CAPTURE, 0);
 	CHECK_U64(rec_counter(session, "lost: device or CUDA graph metric value"), 2);
-	profile = finish();
+	struct profile *profile = finish();
 	CHECK_NEAR(rec_value(profile, "<captured_at>/cap", "flops16")->as.float64, 300, 0);
-	words = profile->words + rec_value(profile, "<captured_at>/cap", "counts")->as.vector;
+	const uint64_t *words = profile->words +
+				rec_value(profile, "<captured_at>/cap", "counts")->as.vector;
 	CHECK_U64(words[0], 2);
 	CHECK_U64(words[1], 6);
 	CHECK_U64(words[2], 120);
 	CHECK_PTR(rec_value(profile, "cap", "counts"), NULL);
-	profile_free(profile);
 }
 
 TEST(metrics_given_outside_a_capture_are_recorded_at_once)
@@ -485,7 +453,6 @@ TEST(records_may_come_long_after_their_launch)
 
 TEST(invalid_records_are_counted_by_cause)
 {
-	struct profile *profile;
 	int session = start();
 
 	launch_ns("good", 5);
@@ -512,11 +479,10 @@ TEST(invalid_records_are_counted_by_cause)
 		  tests_backend("rocprofiler") ? 0 : 1);
 	CHECK_U64(rec_counter(session, "lost: record dropped by the vendor library"),
 		  tests_backend("roctracer") ? 0 : 7);
-	profile = finish();
+	struct profile *profile = finish();
 	CHECK_U64(rec_count(profile, "good"), 1);
 	CHECK_EQ(rec_node(profile, "zero"), REC_NOWHERE);
 	CHECK_U64(rec_count(profile, "stray"), tests_backend("rocprofiler") ? 1 : 0);
-	profile_free(profile);
 }
 
 TEST(a_flush_waits_for_buffers_that_come_after_it)
@@ -532,17 +498,15 @@ TEST(a_flush_waits_for_buffers_that_come_after_it)
 
 TEST(launches_of_a_deactivated_session_are_not_recorded)
 {
-	struct profile *profile;
 	int session = start();
 
 	proton_deactivate(session, false, NULL);
 	launch_ns("off", 5);
 	proton_activate(session, NULL);
 	launch_ns("on", 5);
-	profile = finish();
+	struct profile *profile = finish();
 	CHECK_EQ(rec_node(profile, "off"), REC_NOWHERE);
 	CHECK_U64(rec_count(profile, "on"), 1);
-	profile_free(profile);
 }
 
 TEST(launches_during_a_pause_do_not_count_as_lost)
@@ -560,12 +524,11 @@ TEST(launches_during_a_pause_do_not_count_as_lost)
 
 TEST(a_failed_launch_is_not_waited_for)
 {
-	uint64_t begin_ns;
 	int session = start();
 
 	fake.launch(&(struct fake_launch){
 		.call = CUPTI_CALL_LAUNCH_KERNEL, .name = "too big", .result = 1});
-	begin_ns = clock_monotonic_ns();
+	uint64_t begin_ns = clock_monotonic_ns();
 	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
 	CHECK_LT(clock_monotonic_ns() - begin_ns, 4000000000);
 	CHECK_U64(rec_counter(session, "lost: kernel record never received"), 0);
@@ -649,15 +612,11 @@ TEST(a_launch_into_a_capture_from_before_the_session_is_not_waited_for)
 
 TEST(a_hundred_starts_and_stops_leak_nothing)
 {
-	struct profile *profile;
-
 	for (int i = 0; i < 100; i++) {
 		start();
 		CHECK(!tests_cuda() || !fake.is_idle());
 		launch_ns("k", 5);
-		profile = finish();
-		CHECK_U64(rec_count(profile, "k"), 1);
-		profile_free(profile);
+		EXPECT(finish(), {"k", 1});
 		CHECK(is_resting());
 	}
 }
@@ -665,15 +624,13 @@ TEST(a_hundred_starts_and_stops_leak_nothing)
 TEST(records_come_while_the_program_runs)
 {
 	int session = start();
-	struct profile *profile;
 
 	for (int i = 0; i < 5; i++)
 		launch_ns("k", 5);
 	for (int i = 0; i < 60000 && rec_counter(session, "kernels") < 5; i++)
 		usleep(1000);
-	profile = rec_load("a.proton"); /* as after a kill */
+	struct profile *profile = rec_load("a.proton"); /* as after a kill */
 	CHECK_U64(rec_count(profile, "k"), 5);
-	profile_free(profile);
 	rec_finalize(session, "none");
 }
 
@@ -713,33 +670,29 @@ TEST(a_profile_contains_the_version_and_the_path_of_the_library)
 		 "fake_rocprofiler_sdk"},
 		{"roctracer", "roctracer", "4.1", "roctracer_path", "fake_roctracer"},
 	};
-	struct profile *profile;
 	size_t i = 0;
 
 	while (!tests_backend(wanted[i].backend))
 		i++;
 	start();
 	launch_ns("k", 5);
-	profile = finish();
+	struct profile *profile = finish();
 	CHECK_STR(rec_info(profile, wanted[i].version_key),
 		  tests_second() ? "13.5" : wanted[i].version);
 	CHECK_HAS(rec_info(profile, wanted[i].path_key), wanted[i].path);
 	CHECK_LE(0, strtoll(rec_info(profile, "overhead_callbacks_ns"), NULL, 10));
 	CHECK_LE(0, strtoll(rec_info(profile, "overhead_records_ns"), NULL, 10));
-	profile_free(profile);
 }
 
 TEST(a_profile_contains_the_recorder_version_and_overhead)
 {
 	char uuid[48];
-	struct profile *profile;
 	int session = start();
 
 	ONLY_CUDA("the properties of GPUs and versions are CUDA's");
-	profile = rec_load("a.proton"); /* as after a kill */
+	struct profile *profile = rec_load("a.proton"); /* as after a kill */
 	CHECK_STR(rec_info(profile, "cupti"), tests_second() ? "13.5" : "13.0");
 	CHECK_STR(rec_info(profile, "overhead_records_ns"), "0");
-	profile_free(profile);
 	fake.cu_init(0);
 	for (int i = 0; i < 2000; i++)
 		launch_ns("k", 5);
@@ -760,13 +713,11 @@ TEST(a_profile_contains_the_recorder_version_and_overhead)
 	CHECK_LT(strtoll(rec_info(profile, "overhead_records_ns"), NULL, 10), 1000000000);
 	CHECK_LT(2000, strtoll(rec_info(profile, "overhead_callbacks_ns"), NULL, 10));
 	CHECK_LT(strtoll(rec_info(profile, "overhead_callbacks_ns"), NULL, 10), 1000000000);
-	profile_free(profile);
 	CHECK_LE(0, session);
 	start();
 	profile = finish(); /* overhead of another session is not this one's */
 	CHECK_STR(rec_info(profile, "overhead_records_ns"), "0");
 	CHECK_STR(rec_info(profile, "overhead_callbacks_ns"), "0");
-	profile_free(profile);
 }
 
 #define LAUNCHERS 16
@@ -774,10 +725,9 @@ TEST(a_profile_contains_the_recorder_version_and_overhead)
 static void *launch_many(void *data)
 {
 	char name[16];
-	uint64_t token;
 
 	snprintf(name, sizeof(name), "t%d", (int)(intptr_t)data);
-	token = proton_scope_enter(name);
+	uint64_t token = proton_scope_enter(name);
 	for (int i = 0; i < 500; i++)
 		launch_ns("k", 5);
 	proton_scope_exit(token, NULL);
@@ -787,7 +737,6 @@ static void *launch_many(void *data)
 TEST(threads_may_launch_while_others_flush)
 {
 	pthread_t threads[LAUNCHERS];
-	struct profile *profile;
 	int session = start();
 	char path[32];
 
@@ -802,10 +751,9 @@ TEST(threads_may_launch_while_others_flush)
 	}
 	for (int i = 0; i < LAUNCHERS; i++)
 		CHECK_EQ(pthread_join(threads[i], NULL), 0);
-	profile = finish();
+	struct profile *profile = finish();
 	for (int i = 0; i < LAUNCHERS; i++) {
 		snprintf(path, sizeof(path), "t%d/k", i);
 		CHECK_U64(rec_count(profile, path), 500);
 	}
-	profile_free(profile);
 }

@@ -4,9 +4,6 @@
  * touched it. The fakes end a child that calls them nevertheless. HIP calls the tool that
  * ROCP_TOOL_LIBRARIES names; with roctracer it calls nothing, and Proton looks for it.
  */
-#include <pthread.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "unit/cuda/cuda_session.h"
 
@@ -27,12 +24,11 @@ static void need_fresh_process(void)
 static int start_awaiting_with(uint32_t flags)
 {
 	struct proton_error err = {0};
-	int session;
 
 	if (tests_backend("rocprofiler"))
 		setenv("ROCP_TOOL_LIBRARIES", "/nowhere/libproton_rocprofiler.so", 1);
 	proton_await_driver();
-	session = start_with((struct proton_session_options){.flags = flags}, &err);
+	int session = start_with((struct proton_session_options){.flags = flags}, &err);
 	if (session < 0)
 		FAIL("start: %s", err.text);
 	return session;
@@ -112,10 +108,9 @@ static void check_untouched(void)
 static void in_child(void (*run)(void))
 {
 	int status;
-	pid_t pid;
 
 	fflush(stdout);
-	pid = fork();
+	pid_t pid = fork();
 	if (pid == 0) {
 		*rec_directory = '\0'; /* the parent removes its own */
 		run();
@@ -126,17 +121,10 @@ static void in_child(void (*run)(void))
 		FAIL("the child ended with status %#x", (unsigned)status);
 }
 
-/* "k" ran `count` times in it; frees it. */
-static void check_count(struct profile *profile, uint64_t count)
-{
-	CHECK_U64(rec_count(profile, "k"), count);
-	profile_free(profile);
-}
-
 /* Ends the session: "k" ran once in it. */
 static void check_one(void)
 {
-	check_count(finish(), 1);
+	EXPECT(finish(), {"k", 1});
 }
 
 TEST(the_library_is_not_touched_until_the_driver_is_initialized)
@@ -203,8 +191,8 @@ TEST(a_session_that_joins_is_postponed_with_the_first)
 	initialize_driver();
 	launch_ns("k", 10);
 	rec_finalize(PROTON_ALL_SESSIONS, "proton");
-	check_count(rec_load("a.proton"), 1);
-	check_count(rec_load("b.proton"), 1);
+	EXPECT(rec_load("a.proton"), {"k", 1});
+	EXPECT(rec_load("b.proton"), {"k", 1});
 }
 
 TEST(memory_operations_are_enabled_when_it_begins)
@@ -218,7 +206,7 @@ TEST(memory_operations_are_enabled_when_it_begins)
 	check_untouched();
 	initialize_driver();
 	CHECK_LT(1, fake.calls(enable[which])); /* kernels alone are one, or 2 with rocprofiler */
-	profile_free(finish());
+	finish();
 	CHECK(fake.is_idle());
 }
 
@@ -238,7 +226,7 @@ static void use_gpu(void)
 	launch_ns("k", 10);
 	launch_ns("k", 10);
 	rec_finalize(PROTON_ALL_SESSIONS, "proton");
-	check_count(rec_load("child.proton"), 2);
+	EXPECT(rec_load("child.proton"), {"k", 2});
 }
 
 TEST(a_child_forked_before_has_its_own_session)
@@ -307,16 +295,15 @@ TEST(a_failed_start_is_reported_at_once_and_at_the_end)
 TEST(a_driver_that_did_not_call_back_is_noticed)
 {
 	struct proton_error err = {0};
-	int session;
 
 	ONLY_CUDA("HIP that did not call the tool is in test_rocprofiler_backend");
 	need_fresh_process();
-	session = start_awaiting();
+	int session = start_awaiting();
 	CHECK_EQ(fake.cu_init(0), 0); /* without a callback */
 	CHECK_EQ(proton_deactivate(session, true, &err), PROTON_E_STATE);
 	CHECK_HAS(err.text, "CUDA_INJECTION64_PATH");
 	CHECK_EQ(proton_finalize(session, "proton", &err), PROTON_E_STATE);
-	profile_free(rec_load("a.proton"));
+	rec_load("a.proton");
 	check_untouched();
 }
 

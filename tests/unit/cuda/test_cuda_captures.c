@@ -37,11 +37,9 @@ static pthread_t begin_slow_call(uint32_t call)
 
 TEST(records_end_after_a_module_has_been_loaded)
 {
-	pthread_t thread;
-
 	start();
 	launch_function("k", NULL, 1000);
-	thread = begin_slow_call(CUPTI_CALL_MODULE_LOAD_DATA);
+	pthread_t thread = begin_slow_call(CUPTI_CALL_MODULE_LOAD_DATA);
 	atomic_store(&may_leave, true);
 	end();
 	CHECK_EQ(fake.calls("cuptiActivityDisable"), 1);
@@ -51,12 +49,10 @@ TEST(records_end_after_a_module_has_been_loaded)
 
 TEST(records_stay_on_if_a_module_takes_long_to_load)
 {
-	pthread_t thread;
-
 	rec_begin_saying();
 	start();
 	launch_function("k", NULL, 1000);
-	thread = begin_slow_call(CUPTI_CALL_MODULE_LOAD_DATA);
+	pthread_t thread = begin_slow_call(CUPTI_CALL_MODULE_LOAD_DATA);
 	end();
 	atomic_store(&may_leave, true);
 	CHECK_EQ(fake.calls("cuptiActivityDisable"), 0);
@@ -248,10 +244,8 @@ static void begin_again(void)
  */
 TEST(a_launch_that_sees_a_session_begin_is_of_no_earlier_capture)
 {
-	uint32_t exec;
-
 	start();
-	exec = make_graph();
+	uint32_t exec = make_graph();
 	other_begin(exec);
 	other_replay();
 	fake.call(CUPTI_CALL_BEGIN_CAPTURE_V2, 0);

@@ -155,9 +155,6 @@ static bool session_with_fault(const struct entry *entry, bool may_stay)
 {
 	struct proton_error err = {0};
 	struct proton_error flush_err = {0};
-	struct profile *profile;
-	uint64_t known;
-	int flushed;
 	int session = start_all(entry, &err);
 
 	if (session < 0) {
@@ -171,8 +168,8 @@ static bool session_with_fault(const struct entry *entry, bool may_stay)
 		return false;
 	}
 	work();
-	flushed = proton_deactivate(session, true, &flush_err);
-	known = rec_counter(session, "kernels") + losses(session);
+	int flushed = proton_deactivate(session, true, &flush_err);
+	uint64_t known = rec_counter(session, "kernels") + losses(session);
 	if (flushed != PROTON_OK)
 		CHECK_LT(20, strlen(flush_err.text));
 	if (known < KERNELS && flushed == PROTON_OK)
@@ -184,10 +181,9 @@ static bool session_with_fault(const struct entry *entry, bool may_stay)
 		FAIL("%s: end: %s", entry->name, err.text);
 	if (!may_stay && !is_resting())
 		FAIL("%s: something stayed on after the end", entry->name);
-	profile = rec_load("a.proton");
+	struct profile *profile = rec_load("a.proton");
 	if (rec_count(profile, "k") != KERNELS && !rec_printed("\n") && !known)
 		FAIL("%s: kernels are missing without a warning", entry->name);
-	profile_free(profile);
 	if (tests_cuda() && !strstr(entry->name, "Pop"))
 		CHECK_EQ(fake.pushed(), 0);
 	return true;
@@ -200,7 +196,6 @@ static bool are_captures_unknown;
 static void session_without_fault(const struct entry *entry)
 {
 	struct proton_error err = {0};
-	struct profile *profile;
 
 	if (start_all(entry, &err) < 0) {
 		/* The registration failed, and cannot be repeated; or HIP lacks the function. */
@@ -209,13 +204,12 @@ static void session_without_fault(const struct entry *entry)
 		return;
 	}
 	work();
-	profile = finish();
+	struct profile *profile = finish();
 	if (rec_count(profile, "k") != KERNELS ||
 	    rec_count(profile, "<captured_at>/node") +
 			    (are_captures_unknown ? rec_count(profile, "node") : 0) !=
 		    REPLAYS * NODES)
 		FAIL("%s: not whole after the fault", entry->name);
-	profile_free(profile);
 	if (!fake.is_idle())
 		FAIL("%s: not idle after the fault", entry->name);
 	CHECK_EQ(fake.buffers_out(), 0);
@@ -245,10 +239,9 @@ static void in_child(void (*run)(const struct entry *, uint32_t, uint32_t),
 		     const struct entry *entry, uint32_t first, uint32_t count)
 {
 	int status;
-	pid_t pid;
 
 	fflush(stdout);
-	pid = fork();
+	pid_t pid = fork();
 	if (pid == 0) {
 		*rec_directory = '\0';
 		run(entry, first, count);
@@ -325,11 +318,10 @@ TEST(a_start_that_fails_half_way_leaves_nothing)
 	static const struct entry enable_roctracer = {"roctracer_enable_op_callback", false, false,
 						      false};
 	const struct entry *enable = tests_cuda() ? &enable_cupti : &enable_roctracer;
-	uint32_t calls;
 
 	NOT_WITH("rocprofiler", "a process registers once: each_call_of_a_registration_may_fail");
 	start();
-	calls = fake.calls(enable->name);
+	uint32_t calls = fake.calls(enable->name);
 	rec_finalize(PROTON_ALL_SESSIONS, "none");
 	CHECK_LT(10, calls);
 	for (uint32_t call = 1; call <= calls; call++) {
@@ -413,7 +405,6 @@ TEST(any_number_of_starts_may_fail_before_one_works)
 		snprintf(name, sizeof(name), "t%d.proton", i);
 		profile = rec_load(name);
 		CHECK_U64(rec_count(profile, "k"), 1);
-		profile_free(profile);
 	}
 	session_without_fault(first);
 }

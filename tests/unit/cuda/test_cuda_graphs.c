@@ -1,9 +1,7 @@
 /* CUDA backend: graphs of every kind, with the fake libraries (tests/fake/cupti_graphs.c). */
 #include "unit/cuda/cuda_session.h"
 
-#include <pthread.h>
 #include <sched.h>
-#include <stdatomic.h>
 
 #include "backend/gpu/captured_nodes.h"
 
@@ -30,10 +28,9 @@ static void capture(uint32_t graph, const char *scope, int kernels)
 static uint32_t captured_exec(const char *scope, int kernels)
 {
 	uint32_t graph = fake.graph_create();
-	uint32_t exec;
 
 	capture(graph, scope, kernels);
-	exec = fake.graph_instantiate(graph);
+	uint32_t exec = fake.graph_instantiate(graph);
 	fake.graph_destroy(graph);
 	return exec;
 }
@@ -59,11 +56,10 @@ TEST(a_graph_is_freed_at_once_and_an_executable_one_after_the_next_flush)
 {
 	int session = start();
 	uint32_t graph = fake.graph_create();
-	uint32_t exec;
 
 	capture(graph, "cap", 3);
 	CHECK_EQ(captured_nodes_count(), 3);
-	exec = fake.graph_instantiate(graph);
+	uint32_t exec = fake.graph_instantiate(graph);
 	CHECK_EQ(captured_nodes_count(), 6);
 	fake.graph_destroy(graph);
 	CHECK_EQ(captured_nodes_count(), 3);
@@ -132,11 +128,10 @@ TEST(a_body_that_does_not_run_counts_nothing_and_goes_with_its_graph)
 	int session = start();
 	uint32_t graph = fake.graph_create();
 	uint32_t body, exec;
-	uint64_t token;
 
 	capture(graph, "always", 1);
 	body = fake.graph_add_body(graph);
-	token = proton_scope_enter("sometimes");
+	uint64_t token = proton_scope_enter("sometimes");
 	fake.call(CUPTI_CALL_BEGIN_CAPTURE_TO_GRAPH, 0);
 	add_flops(100);
 	fake.graph_capture_kernel(body, "node");
@@ -192,12 +187,11 @@ TEST(before_13_0_an_updated_executable_keeps_its_first_capture)
 TEST(a_node_added_without_a_capture_belongs_to_where_it_was_added)
 {
 	uint32_t graph;
-	uint64_t token;
 
 	ONLY_CUDA("HIP does not report nodes that are added to a graph");
 	start();
 	graph = fake.graph_create();
-	token = proton_scope_enter("built");
+	uint64_t token = proton_scope_enter("built");
 	fake.graph_add_kernel(graph);
 	fake.graph_add_kernel(graph);
 	add_flops(7); /* no capture: a value of the scope, recorded once */
@@ -237,7 +231,7 @@ TEST(a_graph_from_before_the_start_is_reported_once_with_upstreams_text)
 		start();
 		replay(exec, 2);
 		replay(fake.graph_instantiate(graph), 1);
-		profile_free(finish());
+		finish();
 		CHECK_EQ(rec_printed("Cannot find graph for graphExecId: "), i); /* each session */
 		CHECK_EQ(rec_printed("; start profiling before the graph is created"), i);
 	}
@@ -246,12 +240,10 @@ TEST(a_graph_from_before_the_start_is_reported_once_with_upstreams_text)
 TEST(two_sessions_and_a_pause_in_the_middle_of_a_capture)
 {
 	struct proton_error err;
-	uint32_t graph;
-	int second;
 
 	start();
-	second = start_named("b", tested_backend(), &err);
-	graph = fake.graph_create();
+	int second = start_named("b", tested_backend(), &err);
+	uint32_t graph = fake.graph_create();
 	fake.call(CUPTI_CALL_BEGIN_CAPTURE, 0);
 	fake.graph_capture_kernel(graph, "node");
 	proton_deactivate(second, true, NULL);
@@ -267,23 +259,19 @@ TEST(two_sessions_and_a_pause_in_the_middle_of_a_capture)
 
 TEST(a_session_may_end_in_the_middle_of_a_capture_and_the_next_begin_in_it)
 {
-	struct profile *profile;
-	uint32_t graph;
-	int session;
-
 	start();
-	graph = fake.graph_create();
+	uint32_t graph = fake.graph_create();
 	fake.call(CUPTI_CALL_BEGIN_CAPTURE, 0);
 	fake.graph_capture_kernel(graph, "node");
 	rec_finalize(PROTON_ALL_SESSIONS, "none");
 	CHECK_EQ(captured_nodes_count(), 0);
-	session = start();
+	int session = start();
 	fake.graph_capture_kernel(graph, "node");
 	fake.call(CUPTI_CALL_END_CAPTURE, 0);
 	replay(fake.graph_instantiate(graph), 2);
 	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
 	CHECK_EQ(fake.synchronized(), 1); /* no capture counts as open */
-	profile = finish();
+	struct profile *profile = finish();
 	/* HIP has no ids of nodes: a capture that was seen in part is not known. */
 	EXPECT(profile, {"replay/<captured_at>/node", tests_cuda() ? 2 : 0},
 	       {"replay/node", tests_cuda() ? 2 : 4});
@@ -292,7 +280,6 @@ TEST(a_session_may_end_in_the_middle_of_a_capture_and_the_next_begin_in_it)
 /* A program that captures graphs forever and never asks for its data. */
 TEST(ten_thousand_captures_without_a_flush_keep_memory_bounded)
 {
-	struct profile *profile;
 	uint64_t captured;
 	size_t max = 0;
 
@@ -308,14 +295,13 @@ TEST(ten_thousand_captures_without_a_flush_keep_memory_bounded)
 	}
 	/* 20000 are captured. Launches continue during a flush, which may take long. */
 	CHECK_LT(max, 10000);
-	profile = finish();
+	struct profile *profile = finish();
 	captured = rec_count(profile, "replay/<captured_at>/cap/node");
 	/* Without patience a graph may be forgotten before its records arrive. */
 	CHECK_LE(15000, captured);
 	if (captured < 20000)
 		captured += rec_count(profile, "replay/node");
 	CHECK_U64(captured, 20000);
-	profile_free(profile);
 }
 
 static uint32_t calls_so_far(void)
@@ -329,12 +315,11 @@ static uint32_t calls_so_far(void)
 
 TEST(a_replay_calls_nothing_of_cupti_whatever_its_nodes)
 {
-	uint32_t exec;
 	bool is_quiet = false;
 
 	ONLY_CUDA("this counts calls of CUPTI");
 	start();
-	exec = captured_exec("cap", 100);
+	uint32_t exec = captured_exec("cap", 100);
 	/* The periodic flush, which does call CUPTI, runs during some of these. */
 	for (int i = 0; i < 100 && !is_quiet; i++) {
 		uint32_t before = calls_so_far();
@@ -365,7 +350,6 @@ static void *capture_many(void *data)
 TEST(threads_may_capture_replay_and_destroy_while_others_flush)
 {
 	pthread_t threads[CAPTURERS];
-	struct profile *profile;
 	int session = start();
 
 	for (int i = 0; i < CAPTURERS; i++)
@@ -382,14 +366,13 @@ TEST(threads_may_capture_replay_and_destroy_while_others_flush)
 	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
 	CHECK_U64(rec_counter(session, "kernels"), CAPTURERS * 50 * 3 * 2);
 	CHECK_EQ(captured_nodes_count(), 0);
-	profile = finish();
+	struct profile *profile = finish();
 	for (int i = 0; i < CAPTURERS; i++) {
 		char path[48];
 
 		snprintf(path, sizeof(path), "replay/<captured_at>/t%d/node", i);
 		CHECK_U64(rec_count(profile, path), 50 * 3 * 2);
 	}
-	profile_free(profile);
 }
 
 static _Atomic bool stop_replaying;
@@ -435,13 +418,12 @@ static void flush_while_others_replay(uint64_t rounds, uint64_t records)
 		profile = rec_load("a.proton");
 		CHECK_U64(rec_count(profile, "replay/<captured_at>/own/node"), 3 * i);
 		CHECK(i > 1 || rec_count(profile, "<captured_at>/endless/node") >= 2 * before);
-		profile_free(profile);
 		CHECK_EQ(proton_activate(session, NULL), PROTON_OK);
 	}
 	atomic_store(&stop_replaying, true);
 	for (int i = 0; i < 2; i++)
 		CHECK_EQ(pthread_join(threads[i], NULL), 0);
-	profile_free(finish());
+	finish();
 }
 
 TEST(a_flush_ends_while_other_threads_replay_without_end)

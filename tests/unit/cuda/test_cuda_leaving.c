@@ -8,10 +8,8 @@
 
 TEST(a_session_ends_between_replays_and_the_context_stays_whole)
 {
-	uint32_t exec;
-
 	start();
-	exec = make_graph();
+	uint32_t exec = make_graph();
 	replay(exec);
 	end();
 	CHECK_EQ(fake.calls("cuptiFinalize"), 1);
@@ -26,10 +24,8 @@ TEST(a_session_ends_between_replays_and_the_context_stays_whole)
 
 TEST(cupti_stays_attached_while_another_thread_replays_graphs)
 {
-	uint32_t exec;
-
 	start();
-	exec = make_graph();
+	uint32_t exec = make_graph();
 	other_begin(exec);
 	other_replay();
 	rec_begin_saying();
@@ -77,10 +73,8 @@ TEST(a_start_with_sampling_does_not_leave_cupti_while_another_thread_uses_graphs
 
 TEST(cupti_is_not_left_while_a_graph_may_be_patched_for_no_records)
 {
-	uint32_t exec;
-
 	start();
-	exec = make_graph();
+	uint32_t exec = make_graph();
 	other_begin(exec);
 	other_replay();
 	end();
@@ -122,12 +116,11 @@ static void *replay_slowly(void *exec)
 /* Ends a session while another thread is in a replay. The number of cuptiFinalize(). */
 static uint32_t end_within_a_replay(bool returns)
 {
-	uint32_t exec;
 	pthread_t thread;
 
 	proton_holder_set(&holder);
 	start();
-	exec = make_graph();
+	uint32_t exec = make_graph();
 	replay(exec);
 	atomic_store(&may_return, returns);
 	CHECK_EQ(pthread_create(&thread, NULL, replay_slowly, (void *)(uintptr_t)exec), 0);
@@ -170,12 +163,11 @@ static void *replay_and_leave_slowly(void *exec)
 /* It lost the context on a busy host with 4 GPUs (H100, CUPTI 13.0). */
 TEST(a_thread_without_a_processor_after_the_last_callback_is_in_the_driver)
 {
-	uint32_t exec;
 	pthread_t thread;
 
 	proton_holder_set(&holder);
 	start();
-	exec = make_graph();
+	uint32_t exec = make_graph();
 	replay(exec);
 	CHECK_EQ(pthread_create(&thread, NULL, replay_and_leave_slowly, (void *)(uintptr_t)exec),
 		 0);
@@ -242,12 +234,11 @@ static void *replay_wanting_runtime(void *exec)
 
 TEST(a_host_function_within_a_replay_gets_the_lock_of_the_runtime)
 {
-	uint32_t exec;
 	pthread_t thread;
 
 	proton_holder_set(&runtime_holder);
 	start();
-	exec = make_graph();
+	uint32_t exec = make_graph();
 	replay(exec);
 	CHECK_EQ(pthread_create(&thread, NULL, replay_wanting_runtime, (void *)(uintptr_t)exec), 0);
 	while (!atomic_load(&is_replaying))
@@ -263,13 +254,11 @@ TEST(a_host_function_within_a_replay_gets_the_lock_of_the_runtime)
 
 TEST(a_host_function_on_the_gpu_gets_the_lock_of_the_runtime)
 {
-	uint32_t exec;
-
 	proton_holder_set(&runtime_holder);
 	begin_with_context();
 	start();
 	launch_function("k", NULL, 1000); /* in a context that is waited for */
-	exec = make_graph();
+	uint32_t exec = make_graph();
 	replay(exec);
 	fake.set_waiting(want_runtime);
 	end();
@@ -301,7 +290,6 @@ static void *launch_on_request(void *unused)
 /* CUPTI does not report a thread any more when it has missed four ends of its calls. */
 TEST(a_thread_stays_visible_although_sessions_end_in_its_calls)
 {
-	struct profile *profile;
 	pthread_t thread;
 
 	start();
@@ -317,9 +305,7 @@ TEST(a_thread_stays_visible_although_sessions_end_in_its_calls)
 	start();
 	atomic_fetch_add(&launches_asked, 1);
 	pthread_join(thread, NULL);
-	profile = finish();
-	CHECK_U64(rec_count(profile, "seen"), 1);
-	profile_free(profile);
+	EXPECT(finish(), {"seen", 1});
 }
 
 /* Waits for the thread that notices that no session is active. */
@@ -332,12 +318,10 @@ static bool rests(void)
 
 TEST(a_deactivated_session_leaves_cupti_and_an_activated_one_records_again)
 {
-	struct profile *profile;
 	int session = start();
-	uint32_t exec;
 
 	proton_holder_set(&holder);
-	exec = make_graph();
+	uint32_t exec = make_graph();
 	replay(exec);
 	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
 	CHECK(rests());
@@ -348,14 +332,13 @@ TEST(a_deactivated_session_leaves_cupti_and_an_activated_one_records_again)
 	CHECK(!fake.is_idle());
 	replay(exec);
 	launch_ns("k", 5);
-	profile = finish();
+	struct profile *profile = finish();
 	/* The context of the capture is known after CUPTI was left. */
 	CHECK_U64(rec_count(profile, "<captured_at>/cap/node"), 4);
 	CHECK_U64(rec_count(profile, "k"), 1);
 	CHECK_U64(rec_count(profile, "unseen"), 0);
 	CHECK_STR(rec_info(profile, "cupti_attaches"), "2");
 	CHECK_EQ(fake.graph_result(), 0);
-	profile_free(profile);
 }
 
 TEST(records_stay_on_for_a_single_thread_that_can_leave_cupti_at_the_end)
@@ -453,7 +436,6 @@ static void *launch_without_end(void *unused)
 TEST(launches_at_the_moment_of_an_activation_are_not_waited_for)
 {
 	int session = start();
-	uint64_t begin_ns;
 	pthread_t thread;
 
 	CHECK_EQ(pthread_create(&thread, NULL, launch_without_end, NULL), 0);
@@ -463,7 +445,7 @@ TEST(launches_at_the_moment_of_an_activation_are_not_waited_for)
 		CHECK_EQ(proton_activate(session, NULL), PROTON_OK);
 		usleep(1000);
 	}
-	begin_ns = clock_monotonic_ns();
+	uint64_t begin_ns = clock_monotonic_ns();
 	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
 	CHECK_LT(clock_monotonic_ns() - begin_ns, 4000000000ull);
 	CHECK_U64(rec_counter(session, "lost: kernel record never received"), 0);
@@ -491,11 +473,10 @@ TEST(a_new_session_wakes_a_backend_that_rests)
 {
 	struct proton_error err;
 	int session = start();
-	int second;
 
 	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
 	CHECK(rests());
-	second = start_named("b", "cupti", &err);
+	int second = start_named("b", "cupti", &err);
 	CHECK_LE(0, second);
 	launch_ns("k", 5);
 	CHECK_EQ(proton_deactivate(second, true, NULL), PROTON_OK);
@@ -538,7 +519,6 @@ static uint32_t many_sessions(bool has_graph)
 		launch_ns("k", 5);
 		profile = finish();
 		CHECK_U64(rec_count(profile, "k"), 1);
-		profile_free(profile);
 		if (has_graph)
 			fake.graph_exec_destroy(exec);
 	}
@@ -584,10 +564,9 @@ TEST(the_vendor_is_not_left_within_a_session)
 TEST(a_lost_context_is_named)
 {
 	struct proton_error err;
-	uint32_t exec;
 
 	start();
-	exec = make_graph();
+	uint32_t exec = make_graph();
 	replay(exec);
 	fake.graph_launch_around(exec, "node", fake.other_finalize);
 	CHECK_EQ(fake.graph_result(), 719);

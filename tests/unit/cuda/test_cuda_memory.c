@@ -91,11 +91,9 @@ static uint32_t copy_hip(const char *call, uint32_t operation, uint64_t bytes, u
 /* One copy to the device, with CUDA from pinned memory. */
 static uint32_t copy_in(uint64_t bytes)
 {
-	uint32_t call;
-
 	if (!tests_cuda())
 		return copy_hip("hipMemcpyHtoDAsync", SDK_COPY_HOST_TO_DEVICE, bytes, 1);
-	call = call_driver(call_number("cuMemcpyHtoDAsync_v2"));
+	uint32_t call = call_driver(call_number("cuMemcpyHtoDAsync_v2"));
 	record_copy(call, 1, 2, 3, bytes, 0);
 	return call;
 }
@@ -110,11 +108,9 @@ static void copy_out(uint64_t bytes)
 
 static uint32_t set(uint64_t bytes)
 {
-	uint32_t call;
-
 	if (!tests_cuda())
 		return copy_hip("hipMemsetAsync", 0, bytes, 1);
-	call = call_driver(call_number("cuMemsetD8Async"));
+	uint32_t call = call_driver(call_number("cuMemsetD8Async"));
 	record_set(call, bytes);
 	return call;
 }
@@ -148,8 +144,6 @@ static int64_t memory_bytes(const struct profile *profile, const char *path)
 
 TEST(copies_and_memsets_are_attributed_like_kernels)
 {
-	struct profile *profile;
-	const struct profile_kernel *kernel;
 	int session = start_memory("a");
 	uint64_t token = proton_scope_enter("load");
 
@@ -162,21 +156,21 @@ TEST(copies_and_memsets_are_attributed_like_kernels)
 	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
 	CHECK_U64(rec_counter(session, "kernels"), 1);
 	CHECK_U64(rec_counter(session, "memory operations"), 4);
-	profile = finish();
+	struct profile *profile = finish();
 	CHECK_U64(rec_count(profile, below("load", in())), 2);
 	CHECK_EQ(memory_bytes(profile, below("load", in())), 4196);
 	CHECK_U64(rec_count(profile, below("load", out())), 1);
 	CHECK_U64(rec_count(profile, "load/Memset (Device)"), 1);
 	CHECK_EQ(memory_bytes(profile, "load/Memset (Device)"), 64);
-	kernel = &profile->kernels[profile->nodes[rec_node(profile, "load/Memset (Device)")]
-					   .first_kernel];
+	const struct profile_kernel *kernel =
+		&profile->kernels[profile->nodes[rec_node(profile, "load/Memset (Device)")]
+					  .first_kernel];
 	CHECK_U64(kernel->total_ns, 20);
 	CHECK_U64(kernel->first_config, 0);
 	CHECK_STR(profile_text(profile, profile->devices[kernel->device].type),
 		  tests_cuda() ? "CUDA" : "HIP");
 	CHECK_U64(rec_count(profile, "mm"), 1);
 	CHECK_PTR(rec_value(profile, "load/Memset (Device)", "bytes"), NULL);
-	profile_free(profile);
 	CHECK(fake.is_idle());
 }
 
@@ -208,24 +202,21 @@ static void check_event(const struct profile *profile, enum event_kind kind, con
 
 TEST(copies_and_memsets_are_separate_kinds_of_events)
 {
-	struct profile *profile;
 	uint32_t calls[3];
-	uint64_t token;
 
 	start_memory_trace();
-	token = proton_scope_enter("load");
+	uint64_t token = proton_scope_enter("load");
 	calls[0] = copy_in(4096);
 	calls[1] = set(64);
 	calls[2] = set(5000000000);
 	proton_scope_exit(token, NULL);
-	profile = finish();
+	struct profile *profile = finish();
 	CHECK_U64(count_events(profile), 7);
 	check_event(profile, EVENT_COPY, below("load", in()), 4096, 100, calls[0]);
 	CHECK(find_event(profile, EVENT_SET, "load/Memset (Device)", 1));
 	/* Handed over newest first. A size beyond 32 bits is in the row that follows. */
 	check_event(profile, EVENT_SET, "load/Memset (Device)", 5000000000, 20, calls[2]);
 	CHECK(!find_event(profile, EVENT_COPY, "load/Memset (Device)", 0));
-	profile_free(profile);
 }
 
 TEST(a_copy_between_devices_is_recorded)
@@ -240,7 +231,6 @@ TEST(a_copy_between_devices_is_recorded)
 		.end_ns = 3,
 		.device_id = 1,
 	};
-	struct profile *profile;
 
 	start_memory("a");
 	if (tests_cuda()) {
@@ -249,11 +239,10 @@ TEST(a_copy_between_devices_is_recorded)
 	} else {
 		copy_hip("hipMemcpyPeerAsync", SDK_COPY_DEVICE_TO_DEVICE, 77, 1);
 	}
-	profile = finish();
+	struct profile *profile = finish();
 	CHECK_EQ(memory_bytes(profile, tests_cuda() ? "Memcpy PtoP (Device -> Device)"
 						    : "Memcpy DtoD (Device -> Device)"),
 		 77);
-	profile_free(profile);
 }
 
 TEST(unknown_kinds_have_names)
@@ -292,23 +281,19 @@ static uint32_t make_every_call(void)
 
 TEST(every_memory_call_is_recorded)
 {
-	struct profile *profile;
-	uint32_t calls;
 	int session = start_memory("a");
+	uint32_t calls = make_every_call();
 
-	calls = make_every_call();
 	CHECK_LT(tests_cuda() ? 100 : 50, (int)calls);
 	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
 	CHECK_U64(rec_counter(session, "lost: memory record without a known call"), 0);
-	profile = finish();
+	struct profile *profile = finish();
 	CHECK_U64(rec_count(profile, tests_cuda() ? "Memcpy HtoD (Pageable -> Device)" : in()),
 		  calls);
-	profile_free(profile);
 }
 
 TEST(a_batch_makes_many_records_of_one_call)
 {
-	struct profile *profile;
 	uint32_t correlation;
 
 	start_memory("a");
@@ -319,9 +304,7 @@ TEST(a_batch_makes_many_records_of_one_call)
 	} else {
 		copy_hip("hipMemcpyBatchAsync", SDK_COPY_DEVICE_TO_DEVICE, 10, 5);
 	}
-	profile = finish();
-	CHECK_EQ(memory_bytes(profile, "Memcpy DtoD (Device -> Device)"), 50);
-	profile_free(profile);
+	CHECK_EQ(memory_bytes(finish(), "Memcpy DtoD (Device -> Device)"), 50);
 }
 
 /* The entry point that enables records. */
@@ -344,14 +327,12 @@ static void check_disabled(uint32_t times)
 TEST(memory_calls_are_enabled_only_during_sessions_with_memory)
 {
 	struct proton_error err;
-	struct profile *profile;
 	uint32_t before, enabled;
-	int second;
 
 	CHECK_LE(0, start_flags("a", 0, &err));
 	before = fake.calls(enabling());
 	copy_in(10);
-	second = start_memory("b");
+	int second = start_memory("b");
 	enabled = fake.calls(enabling());
 	CHECK_U64(enabled, before + (tests_cuda() ? 3 : 1));
 	copy_in(10);
@@ -364,23 +345,19 @@ TEST(memory_calls_are_enabled_only_during_sessions_with_memory)
 	check_disabled(1);
 	copy_in(10);
 	launch_ns("mm", 5);
-	profile = finish();
+	struct profile *profile = finish();
 	CHECK_U64(rec_count(profile, "mm"), 1);
 	CHECK_EQ(rec_node(profile, in()), REC_NOWHERE);
-	profile_free(profile);
 	profile = rec_load("b.proton");
 	CHECK_EQ(memory_bytes(profile, in()), 10);
-	profile_free(profile);
 	profile = rec_load("c.proton");
 	CHECK_EQ(memory_bytes(profile, in()), 10);
-	profile_free(profile);
 	CHECK(fake.is_idle());
 }
 
 TEST(an_older_cupti_does_not_know_the_newest_calls)
 {
 	struct proton_error err;
-	struct profile *profile;
 
 	ONLY_CUDA("calls are found by name in the other libraries");
 	load_fake();
@@ -388,15 +365,12 @@ TEST(an_older_cupti_does_not_know_the_newest_calls)
 	fake.fail("cuptiEnableCallback", 133, 8, 1);
 	CHECK_LE(0, start_flags("a", PROTON_SESSION_MEMORY, &err));
 	copy_in(10);
-	profile = finish();
-	CHECK_EQ(memory_bytes(profile, "Memcpy HtoD (Pinned -> Device)"), 10);
-	profile_free(profile);
+	CHECK_EQ(memory_bytes(finish(), "Memcpy HtoD (Pinned -> Device)"), 10);
 }
 
 TEST(unavailable_records_make_the_start_fail)
 {
 	struct proton_error err = {0};
-	struct profile *profile;
 
 	load_fake();
 	/* rocprofiler-sdk: the first context that is started has the code objects. */
@@ -410,9 +384,7 @@ TEST(unavailable_records_make_the_start_fail)
 	fake.fail(enabling(), 0, 0, 0);
 	start_memory("a");
 	copy_in(10);
-	profile = finish();
-	CHECK_EQ(memory_bytes(profile, in()), 10);
-	profile_free(profile);
+	CHECK_EQ(memory_bytes(finish(), in()), 10);
 }
 
 #define NODE(graph, index) ((uint64_t)(graph) << 32 | (index))
@@ -422,14 +394,12 @@ TEST(a_replay_shows_captured_copies_and_the_kernel_keeps_its_metrics)
 	struct proton_metric flops = {
 		.name = "flops16", .type = PROTON_METRIC_DOUBLE, .value.float64 = 100};
 	struct proton_context where;
-	struct profile *profile;
 	uint32_t correlation;
-	uint64_t token;
 
 	ONLY_CUDA("copies in HIP's graphs are matched by their order: test_hip_graphs");
 	start_memory("a");
 	fake.call(CUPTI_CALL_BEGIN_CAPTURE_V2, 0);
-	token = proton_scope_enter("cap");
+	uint64_t token = proton_scope_enter("cap");
 	proton_op_enter(proton_frame("mm_64", 5), &where);
 	CHECK_EQ(proton_metrics_add(proton_context_here(), &flops, 1, NULL), PROTON_OK);
 	call_driver(call_number("cuMemsetD8Async"));
@@ -450,7 +420,7 @@ TEST(a_replay_shows_captured_copies_and_the_kernel_keeps_its_metrics)
 								.node_id = NODE(2, 1)});
 		record_copy(correlation, 8, 3, 3, 10, NODE(2, 0));
 	}
-	profile = finish();
+	struct profile *profile = finish();
 	CHECK_EQ(memory_bytes(profile, "<captured_at>/cap/mm_64/Memcpy DtoD (Device -> Device)"),
 		 30);
 	EXPECT(profile, {"<captured_at>/cap/mm_64", 3},

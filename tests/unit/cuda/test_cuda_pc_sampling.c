@@ -1,11 +1,8 @@
 /* CUDA backend: PC sampling, with the fake libraries. */
 #include "unit/cuda/pcs_session.h"
 
-#include <pthread.h>
-#include <stddef.h>
 #include <sys/socket.h>
 #include <sys/un.h>
-#include <sys/wait.h>
 
 #include "backend/cuda/call_gate.h"
 #include "base/clock.h"
@@ -13,21 +10,19 @@
 
 TEST(samples_are_attributed_to_the_only_context_of_their_function)
 {
-	struct profile *profile;
-	uint64_t token;
 	int session = start_sampling("pcsampling");
 
 	fake.context_create(&gpu0);
 	CHECK_U64(fake.pcs_period(&gpu0), 14);
 	CHECK(fake.pcs_is_started(&gpu0));
-	token = proton_scope_enter("s");
+	uint64_t token = proton_scope_enter("s");
 	launch_function("mm", NULL, 1000000);
 	take(77, "mm", 0x10, "wait", 5);
 	take(77, "mm", 0x20, "selected", 3);
 	proton_scope_exit(token, NULL);
 	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
 	CHECK_U64(rec_counter(session, "PC samples"), 8);
-	profile = finish();
+	struct profile *profile = finish();
 	CHECK_EQ(value_at(profile, "s/mm", "num_samples"), 8);
 	CHECK_EQ(value_at(profile, "s/mm", "num_stalled_samples"), 5);
 	CHECK_EQ(value_at(profile, "s/mm", "stalled_wait"), 5);
@@ -35,7 +30,6 @@ TEST(samples_are_attributed_to_the_only_context_of_their_function)
 	CHECK_EQ(value_at(profile, "s/mm", SAMPLES_APPORTIONED), 0);
 	CHECK_U64(profile->samples->function_count, 1);
 	CHECK_U64(profile->samples->functions[0].samples, 8);
-	profile_free(profile);
 }
 
 /* Runs `a` for 3 ms in scope "x" and for 1 ms in scope "y". */
@@ -52,7 +46,6 @@ static void run_in_two_scopes(const char *name, void *function)
 
 TEST(samples_are_divided_by_kernel_time_and_the_parts_add_up)
 {
-	struct profile *profile;
 	int session = start_sampling("pcsampling");
 	int64_t x, y;
 
@@ -62,7 +55,7 @@ TEST(samples_are_divided_by_kernel_time_and_the_parts_add_up)
 		take(77, "mm", i * 16, i % 2 ? "wait" : "selected", 1);
 	take(77, "mm", 0x20, "barrier", 7);
 	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
-	profile = finish();
+	struct profile *profile = finish();
 	x = value_at(profile, "x/mm", "num_samples");
 	y = value_at(profile, "y/mm", "num_samples");
 	CHECK_EQ(x, 80); /* 107 * 3 / 4 = 80.25 */
@@ -77,20 +70,17 @@ TEST(samples_are_divided_by_kernel_time_and_the_parts_add_up)
 	CHECK_EQ(value_at(profile, "y/mm", SAMPLES_APPORTIONED), 27);
 	CHECK_U64(profile->samples->functions[0].samples, 107);
 	CHECK_U64(profile->samples->functions[0].apportioned, 107);
-	profile_free(profile);
 }
 
 TEST(functions_of_one_name_are_distinguished_by_their_cubins)
 {
-	struct profile *profile;
 	int session = start_sampling("pcsampling");
 	void *half, *whole;
-	uint64_t token;
 
 	fake.context_create(&gpu0);
 	half = fake.module_load("half", 5);
 	whole = fake.module_load("whole", 6);
-	token = proton_scope_enter("x");
+	uint64_t token = proton_scope_enter("x");
 	launch_function("mm", fake.module_function(half, "mm"), 3000000);
 	proton_scope_exit(token, NULL);
 	token = proton_scope_enter("y");
@@ -99,7 +89,7 @@ TEST(functions_of_one_name_are_distinguished_by_their_cubins)
 	take(fake.module_crc(half), "mm", 0, "wait", 3);
 	take(fake.module_crc(whole), "mm", 0, "wait", 50);
 	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
-	profile = finish();
+	struct profile *profile = finish();
 	CHECK_EQ(value_at(profile, "x/mm", "num_samples"), 3);
 	CHECK_EQ(value_at(profile, "y/mm", "num_samples"), 50);
 	CHECK_EQ(value_at(profile, "x/mm", SAMPLES_APPORTIONED), 0);
@@ -113,13 +103,11 @@ TEST(functions_of_one_name_are_distinguished_by_their_cubins)
 		CHECK_U64(cubin->length, i == 0 ? 6 : 5); /* most samples first */
 		CHECK_EQ(memcmp(cubin->bytes, i == 0 ? "whole" : "half", cubin->length), 0);
 	}
-	profile_free(profile);
 }
 
 TEST(functions_of_one_name_that_alternate_are_divided_by_their_own_time)
 {
 	static const char *const names[] = {"half", "whole"};
-	struct profile *profile;
 	int session = start_sampling("pcsampling");
 	void *functions[2];
 	uint64_t crcs[2], token;
@@ -142,32 +130,28 @@ TEST(functions_of_one_name_that_alternate_are_divided_by_their_own_time)
 	take(crcs[1], "mm", 0, "wait", 50);
 	take(0, "unknown", 0, "wait", 4);
 	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
-	profile = finish();
+	struct profile *profile = finish();
 	CHECK_EQ(value_at(profile, "x/mm", "num_samples"), 30 + 50);
 	CHECK_EQ(value_at(profile, "y/mm", "num_samples"), 10);
 	CHECK_EQ(value_at(profile, "unknown", "num_samples"), 4);
 	CHECK_U64(profile->samples->code_object_count, 2);
-	profile_free(profile);
 }
 
 TEST(samples_of_a_function_without_a_launch_are_below_the_root)
 {
-	struct profile *profile;
 	int session = start_sampling("pcsampling");
 
 	fake.context_create(&gpu0);
 	launch_function("mm", NULL, 1000);
 	take(78, "other", 0, "wait", 4);
 	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
-	profile = finish();
+	struct profile *profile = finish();
 	CHECK_EQ(value_at(profile, "other", "num_samples"), 4);
 	CHECK_EQ(value_at(profile, "mm", "num_samples"), 0);
-	profile_free(profile);
 }
 
 TEST(not_issued_samples_are_a_subset_and_not_added)
 {
-	struct profile *profile;
 	int session = start_sampling("pcsampling");
 
 	fake.context_create(&gpu0);
@@ -179,13 +163,12 @@ TEST(not_issued_samples_are_a_subset_and_not_added)
 					       .not_issued = 6});
 	take(77, "mm", 0, "not_selected", 2);
 	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
-	profile = finish();
+	struct profile *profile = finish();
 	CHECK_EQ(value_at(profile, "mm", "num_samples"), 11);
 	CHECK_EQ(value_at(profile, "mm", "num_stalled_samples"), 11);
 	CHECK_EQ(value_at(profile, "mm", "stalled_no_instruction"), 9);
 	CHECK_EQ(value_at(profile, "mm", "stalled_not_Selected"), 2);
 	CHECK_U64(profile->samples->functions[0].not_issued, 6);
-	profile_free(profile);
 }
 
 /* CUPTI counts samples in the total of a read that leaves them for the next one. */
@@ -208,8 +191,6 @@ TEST(samples_that_a_read_leaves_for_the_next_one_have_their_function)
 
 TEST(samples_that_arrived_are_compared_with_those_expected)
 {
-	struct profile *profile;
-	const char *expected;
 	int session = start_sampling("pcsampling:interval=4096");
 
 	rec_begin_saying();
@@ -218,14 +199,13 @@ TEST(samples_that_arrived_are_compared_with_those_expected)
 	launch_function("mm", NULL, 20000000);
 	take(77, "mm", 0, "wait", 20);
 	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
-	profile = finish();
-	expected = rec_info(profile, "pc_sampling_expected");
+	struct profile *profile = finish();
+	const char *expected = rec_info(profile, "pc_sampling_expected");
 	CHECK_LT(1000, atol(expected));
 	CHECK_STR(rec_info(profile, "pc_sampling_received"), "20");
 	CHECK_EQ(rec_printed("20 of about"), 1);
 	CHECK_EQ(rec_printed(expected), 1);
 	CHECK_EQ(rec_printed("at an interval of 4096 cycles"), 1);
-	profile_free(profile);
 }
 
 TEST(a_kernel_without_samples_has_the_number_0)
@@ -244,16 +224,13 @@ TEST(a_kernel_without_samples_has_the_number_0)
 		value = rec_value(profile, "tiny", "num_samples");
 		CHECK(value);
 		CHECK_EQ(value->as.int64, 0);
-		profile_free(profile);
 	}
 }
 
 TEST(a_context_that_exists_at_the_start_is_sampled)
 {
-	int session;
-
 	unsetenv("FAKE_CUDA_NO_CONTEXT");
-	session = start_sampling("PCSampling:interval=50000");
+	int session = start_sampling("PCSampling:interval=50000");
 	launch_function("mm", NULL, 1000);
 	fake.context_create(&gpu1);
 	CHECK_U64(fake.pcs_period(&gpu1), 16); /* nearest: 65536 */
@@ -296,7 +273,6 @@ TEST(a_second_context_of_a_gpu_is_reported_and_not_sampled)
 
 TEST(a_context_that_is_destroyed_is_drained_first)
 {
-	struct profile *profile;
 	int session = start_sampling("pcsampling");
 
 	fake.context_create(&gpu0);
@@ -307,9 +283,7 @@ TEST(a_context_that_is_destroyed_is_drained_first)
 	/* Now another context of the GPU can be sampled. */
 	fake.context_create(&gpu0_second);
 	CHECK_U64(fake.pcs_period(&gpu0_second), 14);
-	profile = finish();
-	CHECK_EQ(value_at(profile, "mm", "num_samples"), 5);
-	profile_free(profile);
+	CHECK_EQ(value_at(finish(), "mm", "num_samples"), 5);
 }
 
 static uint64_t taken_ns;
@@ -324,21 +298,18 @@ static void *take_late(void *unused)
 
 TEST(a_flush_waits_while_none_of_many_samples_has_come)
 {
-	struct profile *profile;
-	uint64_t begin_ns;
 	pthread_t thread;
 
 	start_sampling("pcsampling");
 	fake.context_create(&gpu0);
 	launch_function("mm", NULL, 100000000);
-	begin_ns = clock_monotonic_ns();
+	uint64_t begin_ns = clock_monotonic_ns();
 	CHECK_EQ(pthread_create(&thread, NULL, take_late, NULL), 0);
-	profile = finish();
+	struct profile *profile = finish();
 	pthread_join(thread, NULL);
 	/* It waits for half a second. On a busy machine the thread may take longer. */
 	if (taken_ns - begin_ns < 450000000)
 		CHECK_EQ(value_at(profile, "mm", "num_samples"), 5);
-	profile_free(profile);
 }
 
 static _Atomic bool gate_ends;
@@ -470,7 +441,6 @@ TEST(a_session_stops_while_threads_launch_and_load_modules)
 /* The fake aborts if sampling is started or stopped while the main thread loads a module. */
 TEST(windows_open_and_close_while_modules_are_loaded)
 {
-	struct profile *profile;
 	int session = start_sampling("pcsampling:windows=1ms/2ms");
 
 	fake.context_create(&gpu0);
@@ -484,9 +454,7 @@ TEST(windows_open_and_close_while_modules_are_loaded)
 				1000);
 	}
 	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
-	profile = finish();
-	CHECK_STR(rec_info(profile, "pc_sampling"), "windows of 1 ms every 2 ms");
-	profile_free(profile);
+	CHECK_STR(rec_info(finish(), "pc_sampling"), "windows of 1 ms every 2 ms");
 }
 
 static void wait_for_calls(const char *call, uint32_t count)
@@ -510,13 +478,11 @@ static uint64_t now_ns(void)
 
 TEST(a_window_lasts_from_its_first_launch)
 {
-	uint64_t launched_ns;
-
 	start_sampling("pcsampling:windows=60ms/61ms");
 	fake.context_create(&gpu0);
 	wait_for_reads();
 	CHECK_U64(fake.calls("cuptiPCSamplingStop"), 0);
-	launched_ns = now_ns();
+	uint64_t launched_ns = now_ns();
 	launch_function("mm", NULL, 1000);
 	wait_for_calls("cuptiPCSamplingStop", 1);
 	CHECK_LE(60000000, now_ns() - launched_ns);
@@ -528,21 +494,17 @@ TEST(a_window_lasts_from_its_first_launch)
 
 TEST(a_short_interval_is_rounded_to_a_power_of_two)
 {
-	struct profile *profile;
-
 	start_sampling("pcsampling:interval=1000");
 	fake.context_create(&gpu0);
 	CHECK_U64(fake.pcs_period(&gpu0), 10);
-	profile = finish();
+	struct profile *profile = finish();
 	CHECK_STR(rec_info(profile, "pc_sampling"), "continuous");
 	CHECK_STR(rec_info(profile, "pc_sampling_interval"), "1024");
 	CHECK(!rec_info(profile, "pc_sampling_interval_requested"));
-	profile_free(profile);
 }
 
 TEST(a_full_buffer_is_counted_and_raises_the_interval)
 {
-	struct profile *profile;
 	int session = start_sampling("pcsampling:interval=8192");
 
 	rec_begin_saying();
@@ -557,10 +519,9 @@ TEST(a_full_buffer_is_counted_and_raises_the_interval)
 	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
 	CHECK_U64(rec_counter(session, "PC samples"), 5);
 	CHECK_U64(rec_counter(session, "lost: PC samples, times a buffer was full"), 1);
-	profile = finish();
+	struct profile *profile = finish();
 	CHECK_STR(rec_info(profile, "pc_sampling_interval"), "16384");
 	CHECK_STR(rec_info(profile, "pc_sampling_interval_requested"), "8192");
-	profile_free(profile);
 	CHECK_EQ(rec_printed("the interval was raised from 8192 to 16384 cycles"), 1);
 }
 
@@ -584,7 +545,6 @@ TEST(losses_of_an_earlier_session_are_not_counted_again)
 
 TEST(the_interval_is_raised_until_the_samples_can_be_decoded)
 {
-	struct profile *profile;
 	int session = start_sampling("pcsampling:interval=32");
 	int times = 0;
 
@@ -607,10 +567,9 @@ TEST(the_interval_is_raised_until_the_samples_can_be_decoded)
 	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
 	CHECK_U64(rec_counter(session, "PC samples"), 5);
 	CHECK_U64(rec_counter(session, "lost: PC samples, times a buffer was full"), times);
-	profile = finish();
+	struct profile *profile = finish();
 	CHECK_STR(rec_info(profile, "pc_sampling_interval"), "2147483648");
 	CHECK_STR(rec_info(profile, "pc_sampling_interval_requested"), "32");
-	profile_free(profile);
 }
 
 TEST(windows_stay_open_for_samples_after_a_full_buffer)
@@ -680,11 +639,10 @@ static int claim(void)
 TEST(two_processes_do_not_sample_one_gpu_at_a_time)
 {
 	struct proton_error err;
-	int fd;
 
 	unsetenv("FAKE_CUDA_NO_CONTEXT");
 	load_fake();
-	fd = claim();
+	int fd = claim();
 	CHECK_LE(0, fd);
 	CHECK_LT(start_mode("a", "pcsampling", &err), 0);
 	CHECK_EQ(err.status, PROTON_E_BUSY);
@@ -706,13 +664,11 @@ TEST(two_processes_do_not_sample_one_gpu_at_a_time)
  */
 TEST(a_start_ignores_a_context_that_another_thread_destroys)
 {
-	int session;
-
 	unsetenv("FAKE_CUDA_NO_CONTEXT");
 	load_fake();
 	fake.fail("cuptiPCSamplingEnable", 1, 1, CUPTI_E_INVALID_CONTEXT);
 	rec_begin_saying();
-	session = start_sampling("pcsampling");
+	int session = start_sampling("pcsampling");
 	/* Here it lives: its next launch enables it. */
 	launch_function("mm", NULL, 1000);
 	CHECK_U64(fake.calls("cuptiPCSamplingEnable"), 2);
@@ -759,14 +715,12 @@ TEST(many_samples_of_code_that_cupti_adds_are_reported)
 
 TEST(serialized_samples_are_those_of_their_launch)
 {
-	struct profile *profile;
-	uint64_t token;
 	uint32_t launches[2];
 	int session = start_sampling("pcsampling:serialized");
 
 	fake.context_create(&gpu0);
 	CHECK(fake.pcs_is_serialized(&gpu0));
-	token = proton_scope_enter("x");
+	uint64_t token = proton_scope_enter("x");
 	launches[0] = launch_function("mm", NULL, 3000000);
 	proton_scope_exit(token, NULL);
 	token = proton_scope_enter("y");
@@ -780,12 +734,11 @@ TEST(serialized_samples_are_those_of_their_launch)
 						       .correlation = launches[i]});
 	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
 	CHECK_U64(rec_counter(session, "PC samples"), 42);
-	profile = finish();
+	struct profile *profile = finish();
 	CHECK_STR(rec_info(profile, "pc_sampling"), "serialized");
 	CHECK_EQ(value_at(profile, "x/mm", "num_samples"), 40);
 	CHECK_EQ(value_at(profile, "y/mm", "num_samples"), 2);
 	CHECK_EQ(value_at(profile, "x/mm", SAMPLES_APPORTIONED), 0);
-	profile_free(profile);
 }
 
 static int sampling_calls(void)
@@ -811,9 +764,7 @@ static int run_child(int session)
 
 TEST(a_child_does_not_sample_and_its_parent_does)
 {
-	struct profile *profile;
 	int session, status;
-	pid_t pid;
 
 	if (TAP_IS_SANITIZED)
 		SKIP("sanitizer locks that a thread holds at fork() stay locked");
@@ -822,7 +773,7 @@ TEST(a_child_does_not_sample_and_its_parent_does)
 	launch_function("mm", NULL, 1000000);
 	take(77, "mm", 0x10, "wait", 5);
 	fflush(stdout);
-	pid = fork();
+	pid_t pid = fork();
 	if (pid == 0) {
 		*rec_directory = '\0'; /* the parent removes its own */
 		exit(run_child(session));
@@ -832,10 +783,9 @@ TEST(a_child_does_not_sample_and_its_parent_does)
 	CHECK_EQ(WEXITSTATUS(status), 0);
 	take(77, "mm", 0x10, "wait", 4);
 	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
-	profile = finish();
+	struct profile *profile = finish();
 	CHECK_EQ(value_at(profile, "mm", "num_samples"), 9);
 	CHECK_U64(rec_count(profile, "mm"), 1);
-	profile_free(profile);
 }
 
 TEST(wrong_options_are_refused_with_the_reason)

@@ -35,11 +35,8 @@ TEST(threads_are_held_from_before_attaching_until_sampling_is_enabled)
 
 TEST(samples_of_graphs_that_are_older_than_the_session_are_known)
 {
-	struct profile *profile;
-	uint32_t exec;
-
 	begin_with_context();
-	exec = make_graph();
+	uint32_t exec = make_graph();
 	replay(exec);
 	for (int i = 0; i < 3; i++) {
 		start_sampling("pcsampling");
@@ -50,9 +47,7 @@ TEST(samples_of_graphs_that_are_older_than_the_session_are_known)
 						       .samples = 5,
 						       .is_of_graph = true});
 		replay(exec);
-		profile = finish();
-		CHECK_EQ(value_at(profile, "node", "num_samples"), 5);
-		profile_free(profile);
+		CHECK_EQ(value_at(finish(), "node", "num_samples"), 5);
 		replay(exec);
 	}
 	CHECK_EQ(fake.graph_result(), 0);
@@ -60,16 +55,12 @@ TEST(samples_of_graphs_that_are_older_than_the_session_are_known)
 
 TEST(samples_that_are_decoded_at_the_end_are_in_the_profile)
 {
-	struct profile *profile;
-
 	begin_with_context();
 	start_sampling("pcsampling");
 	launch_function("k", NULL, 1000);
 	for (uint32_t i = 0; i < 20000; i++) /* more than one read takes */
 		take(7, "k", i * 16, "wait", 1);
-	profile = finish();
-	CHECK_EQ(value_at(profile, "k", "num_samples"), 20000);
-	profile_free(profile);
+	CHECK_EQ(value_at(finish(), "k", "num_samples"), 20000);
 }
 
 /* A replay on another thread that lasts until it may end. */
@@ -128,13 +119,10 @@ static uint64_t ns_of_launch(void)
 /* In storms of threads on an H100, each launch of a session took 200 ms. */
 TEST(launches_in_a_context_that_is_sampled_do_not_wait_for_replays)
 {
-	pthread_t thread;
-	uint32_t exec;
-
 	begin_with_context();
-	exec = make_graph();
+	uint32_t exec = make_graph();
 	start_sampling("pcsampling");
-	thread = begin_long_replay(exec);
+	pthread_t thread = begin_long_replay(exec);
 	CHECK_LT(ns_of_launch(), 100000000);
 	context = &gpu0_second; /* it cannot be sampled */
 	CHECK_LT(ns_of_launch(), 100000000);
@@ -144,14 +132,11 @@ TEST(launches_in_a_context_that_is_sampled_do_not_wait_for_replays)
 
 TEST(a_launch_in_a_new_context_waits_for_replays_once_in_a_second)
 {
-	pthread_t thread;
-	uint32_t exec;
-
 	begin_with_context();
-	exec = make_graph();
+	uint32_t exec = make_graph();
 	start_sampling("pcsampling");
 	context = &gpu1;
-	thread = begin_long_replay(exec);
+	pthread_t thread = begin_long_replay(exec);
 	CHECK_LT(ns_of_launch(), 100000000);
 	CHECK_U64(fake.pcs_period(&gpu1), 0);
 	end_long_replay(thread);

@@ -3,44 +3,34 @@
 
 #include "backend/cuda/call_gate.h"
 
-#include <pthread.h>
-
 TEST(a_second_session_gets_samples_of_a_module_loaded_between_the_two)
 {
-	struct profile *profile;
-	void *module;
-	int session;
-
 	begin_with_context();
-	session = start_sampling("pcsampling");
+	int session = start_sampling("pcsampling");
 	launch_function("mm", NULL, 1000);
 	end();
 	CHECK_U64(fake.calls("cuptiPCSamplingDisable"), 1);
 	CHECK_U64(fake.calls("cuptiFinalize"), 1);
 	CHECK(!fake.pcs_is_started(&gpu0));
-	module = fake.module_load("between", 8);
+	void *module = fake.module_load("between", 8);
 	session = start_sampling("pcsampling");
 	CHECK(fake.pcs_is_started(&gpu0));
 	launch_function("late", fake.module_function(module, "late"), 1000);
 	take(fake.module_crc(module), "late", 0, "wait", 5);
 	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
-	profile = finish();
+	struct profile *profile = finish();
 	CHECK_EQ(value_at(profile, "late", "num_samples"), 5);
 	/* Its cubin came at a launch. */
 	CHECK_U64(profile->samples->code_object_count, 1);
-	profile_free(profile);
 }
 
 /* Sampling is not enabled in it: sessions of records are as without PC sampling. */
 TEST(a_session_of_another_mode_releases_the_contexts)
 {
-	uint32_t enabled;
-	int session;
-
 	begin_with_context();
 	start_sampling("pcsampling");
 	end();
-	enabled = fake.calls("cuptiPCSamplingEnable");
+	uint32_t enabled = fake.calls("cuptiPCSamplingEnable");
 	start();
 	CHECK_U64(fake.pcs_period(&gpu0), 0);
 	launch_function("mm", NULL, 1000);
@@ -48,7 +38,7 @@ TEST(a_session_of_another_mode_releases_the_contexts)
 	CHECK_U64(fake.calls("cuptiPCSamplingEnable"), enabled);
 	CHECK_U64(fake.calls("cuptiPCSamplingDisable"), 1);
 	CHECK_U64(fake.calls("cuptiFinalize"), 2);
-	session = start_sampling("pcsampling");
+	int session = start_sampling("pcsampling");
 	launch_function("mm", NULL, 1000);
 	take(77, "mm", 0, "wait", 5);
 	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
@@ -95,7 +85,6 @@ TEST(sessions_of_all_modes_alternate_while_threads_launch)
 		profile = finish();
 		CHECK_U64(rec_count(profile, "mm"), 2 * LAUNCHES);
 		CHECK_U64(rec_count(profile, "last"), 1);
-		profile_free(profile);
 		launch_many(module); /* without a session */
 		fake.module_unload(module);
 	}
@@ -256,8 +245,6 @@ TEST(modules_are_asked_for_only_while_a_sampled_function_has_no_cubin)
 {
 	int (*get_current)(void **context);
 	void *modules[2], *functions[2];
-	struct profile *profile;
-	int session;
 
 	load_fake();
 	for (int i = 0; i < 2; i++) {
@@ -267,7 +254,7 @@ TEST(modules_are_asked_for_only_while_a_sampled_function_has_no_cubin)
 	unsetenv("FAKE_CUDA_NO_CONTEXT");
 	fake_find(&get_current, fake_open("PROTON_CUDA_PATH"), "cuCtxGetCurrent");
 	get_current(&context);
-	session = start_sampling("pcsampling");
+	int session = start_sampling("pcsampling");
 	for (int i = 0; i < 2; i++) {
 		/* The first samples end the asking; the second function begins it. */
 		CHECK_EQ(callbacks_of_launch(functions[i]), i ? 2 : 3);
@@ -280,26 +267,21 @@ TEST(modules_are_asked_for_only_while_a_sampled_function_has_no_cubin)
 		proton_activate(session, NULL);
 		CHECK_EQ(callbacks_of_launch(functions[i]), 2);
 	}
-	profile = finish();
-	CHECK_U64(profile->samples->code_object_count, 2);
-	profile_free(profile);
+	CHECK_U64(finish()->samples->code_object_count, 2);
 }
 
 /* The event costs as much as a launch: it must end though CUPTI never gives a cubin. */
 TEST(asking_for_modules_ends_if_a_cubin_never_comes)
 {
 	int (*get_current)(void **context);
-	struct profile *profile;
-	void *function;
 	uint32_t events = 0;
-	int session;
 
 	load_fake();
-	function = fake.module_function(fake.module_load("first", 5), "mm");
+	void *function = fake.module_function(fake.module_load("first", 5), "mm");
 	unsetenv("FAKE_CUDA_NO_CONTEXT");
 	fake_find(&get_current, fake_open("PROTON_CUDA_PATH"), "cuCtxGetCurrent");
 	get_current(&context);
-	session = start_sampling("pcsampling");
+	int session = start_sampling("pcsampling");
 	/* More functions than are remembered: none is new forever. */
 	for (int round = 0; round < 3; round++) {
 		for (uint64_t crc = 1; crc <= 100; crc++)
@@ -312,21 +294,18 @@ TEST(asking_for_modules_ends_if_a_cubin_never_comes)
 	CHECK(events >= 8192);
 	CHECK(events < 100000);
 	CHECK_EQ(callbacks_of_launch(function), 2);
-	profile = finish();
-	CHECK_EQ(atoi(rec_info(profile, "pc_sampling_asked")), events);
-	profile_free(profile);
+	CHECK_EQ(atoi(rec_info(finish(), "pc_sampling_asked")), events);
 }
 
 static void add_cubin(const char *directory, const char *bytes)
 {
 	char path[64];
-	FILE *file;
 
 	CHECK_EQ(mkdir(rec_path(directory), 0700), 0);
 	if (!bytes)
 		return;
 	snprintf(path, sizeof(path), "%s/old.cubin", directory);
-	file = fopen(rec_path(path), "w");
+	FILE *file = fopen(rec_path(path), "w");
 	CHECK(file && fputs(bytes, file) >= 0 && fclose(file) == 0);
 }
 
@@ -334,9 +313,6 @@ static void add_cubin(const char *directory, const char *bytes)
 TEST(cubin_of_a_module_without_launches_is_found_in_the_cache_of_triton)
 {
 	char cache[256];
-	struct profile *profile;
-	uint64_t crc;
-	int session;
 
 	snprintf(cache, sizeof(cache), "%s", rec_path("cache"));
 	setenv("TRITON_CACHE_DIR", cache, 1);
@@ -349,14 +325,14 @@ TEST(cubin_of_a_module_without_launches_is_found_in_the_cache_of_triton)
 		add_cubin(other, i % 4 ? NULL : "another kernel of this name");
 	}
 	load_fake();
-	crc = fake.module_crc(fake.module_load("the cubin", 9));
-	session = start_sampling("pcsampling");
+	uint64_t crc = fake.module_crc(fake.module_load("the cubin", 9));
+	int session = start_sampling("pcsampling");
 	fake.context_create(&gpu0);
 	launch_function("other", NULL, 1000);
 	take(crc, "old", 0, "wait", 5);
 	take(crc + 1, "old", 0, "wait", 5);
 	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
-	profile = finish();
+	struct profile *profile = finish();
 	CHECK_U64(profile->samples->code_object_count, 2);
 	for (int i = 0; i < 2; i++) {
 		const struct profile_code_object *object = &profile->samples->code_objects[i];
@@ -364,7 +340,6 @@ TEST(cubin_of_a_module_without_launches_is_found_in_the_cache_of_triton)
 		CHECK_U64(object->length, object->crc == crc ? 9 : 0);
 		CHECK_EQ(object->bytes != NULL, object->crc == crc);
 	}
-	profile_free(profile);
 }
 
 /* While samples come. */
@@ -385,12 +360,10 @@ static uint64_t ns_until_reads(uint32_t count)
 /* A read may make launches wait. */
 TEST(reads_are_rarer_while_few_pcs_come)
 {
-	uint32_t before;
-
 	start_sampling("pcsampling");
 	fake.context_create(&gpu0);
 	ns_until_reads(4);
-	before = fake.calls("cuptiPCSamplingGetData");
+	uint32_t before = fake.calls("cuptiPCSamplingGetData");
 	CHECK(ns_until_reads(before + 4) > 3 * 75000000ull);
 	end();
 }

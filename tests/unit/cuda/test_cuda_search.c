@@ -219,11 +219,9 @@ TEST(a_second_libcupti_is_named_if_another_tool_has_cupti)
 
 TEST(the_searched_paths_are_reported)
 {
-	const char *answer;
-
 	need_fake();
 	hide_toolkit();
-	answer = find((struct searched){.home = rec_path("home"), .path = ""});
+	const char *answer = find((struct searched){.home = rec_path("home"), .path = ""});
 	if (*answer == '/')
 		SKIP("the loader finds %s", answer);
 	CHECK_STR(answer,

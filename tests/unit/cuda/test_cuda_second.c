@@ -37,7 +37,6 @@ static void expect_session(uint64_t kernels, const char *interface)
 
 	CHECK_U64(rec_count(profile, "k"), kernels);
 	CHECK_STR(rec_info(profile, "cupti_interface"), interface);
-	profile_free(profile);
 }
 
 static void expect_busy(const char *text)
@@ -525,24 +524,17 @@ static struct profile *replay_without_events(void)
 
 TEST(a_node_with_unknown_origin_is_attributed_by_its_source)
 {
-	struct profile *profile;
-
 	wish("2");
-	profile = replay_without_events();
-	CHECK_U64(rec_count(profile, "<captured_at>/captured in/k"), 2);
-	profile_free(profile);
+	EXPECT(replay_without_events(), {"<captured_at>/captured in/k", 2});
 }
 
 TEST(before_13_4_such_a_node_is_shown_by_its_name)
 {
-	struct profile *profile;
-
 	wish("2");
 	setenv("FAKE_CUPTI_VERSION", "130300", 1);
-	profile = replay_without_events();
+	struct profile *profile = replay_without_events();
 	CHECK_U64(rec_count(profile, "k"), 2);
 	CHECK_EQ(rec_node(profile, "<captured_at>"), REC_NOWHERE);
-	profile_free(profile);
 }
 
 /* A graph of one kernel, replayed, updated from another one, and replayed. */
@@ -559,43 +551,34 @@ static void replay_around_update(void)
 
 TEST(a_replay_before_an_update_is_attributed_by_its_source)
 {
-	struct profile *profile;
-
 	wish("2");
 	start();
 	replay_around_update(); /* no record has arrived before the update */
-	profile = finish();
+	struct profile *profile = finish();
 	CHECK_STR(rec_info(profile, "graph_nodes_by_source"), "1");
 	EXPECT(profile, {"<captured_at>/one/k", 1}, {"<captured_at>/two/k", 1});
 }
 
 TEST(sources_agree_with_the_events)
 {
-	struct profile *profile;
-	uint32_t exec;
-
 	wish("2");
 	start();
-	exec = fake.graph_instantiate(capture("one"));
+	uint32_t exec = fake.graph_instantiate(capture("one"));
 	fake.graph_launch(exec, "k", true);
-	profile = finish();
+	struct profile *profile = finish();
 	CHECK_U64(rec_count(profile, "<captured_at>/one/k"), 1);
 	CHECK(!rec_info(profile, "graph_nodes_by_source"));
-	profile_free(profile);
 }
 
 /* ------------------------------------------------------------------ kernel times */
 
 static void expect_times(const char *times)
 {
-	struct profile *profile;
-
 	start();
 	launch_many(2);
-	profile = finish();
+	struct profile *profile = finish();
 	CHECK_U64(rec_count(profile, "k"), 2);
 	CHECK_STR(rec_info(profile, "kernel_times"), times);
-	profile_free(profile);
 	CHECK(fake.is_idle());
 }
 
@@ -757,7 +740,7 @@ TEST(after_records_without_times_hardware_times_are_not_chosen_again)
 	launch_many(1);
 	fake.launch(&(struct fake_launch){
 		.call = CUPTI_CALL_LAUNCH_KERNEL, .name = "k", .context = &fake, .records = 1});
-	profile_free(finish());
+	finish();
 	CHECK_EQ(rec_printed("kernels without a time, which was measured by hardware: 1;"), 1);
 	expect_times("software");
 	CHECK_EQ(rec_printed("kernels without a time"), 1);

@@ -4,10 +4,6 @@
  */
 #include "unit/cuda/cuda_session.h"
 
-#include <math.h>
-#include <pthread.h>
-#include <stdatomic.h>
-
 #include "backend/gpu/tensors.h"
 #include "base/clock.h"
 #include "fake/cuda_append.h"
@@ -74,13 +70,10 @@ static int start_device_of_hip(void)
 
 static int start_device(void)
 {
-	int session;
-	void *cuda;
-
 	if (!tests_cuda())
 		return start_device_of_hip();
-	session = start();
-	cuda = fake_open("PROTON_CUDA_PATH");
+	int session = start();
+	void *cuda = fake_open("PROTON_CUDA_PATH");
 
 	fake_find(&device.set_on_launch, cuda, "fake_set_on_launch");
 	fake_find(&device.set_capture, cuda, "fake_set_capture");
@@ -112,12 +105,9 @@ static int add_at(struct proton_context where, const char *name, enum proton_met
 
 static void add_doubles(const char *name, const double *values, uint32_t count)
 {
-	struct proton_error err = {0};
-
-	CHECK_OK(add_at(proton_context_here(), name,
-			count == 1 ? PROTON_METRIC_DOUBLE : PROTON_METRIC_DOUBLE_VECTOR,
-			PROTON_ELEMENT_FLOAT64, values, count, &err),
-		 err);
+	CHECK_DONE(add_at(proton_context_here(), name,
+			  count == 1 ? PROTON_METRIC_DOUBLE : PROTON_METRIC_DOUBLE_VECTOR,
+			  PROTON_ELEMENT_FLOAT64, values, count, &err));
 }
 
 static void begin_capture(void)
@@ -191,24 +181,21 @@ static double double_of(uint64_t word)
 TEST(a_device_value_is_read_in_stream_order)
 {
 	double value = 1;
-	struct profile *profile;
-	uint64_t token;
 
 	start_device();
 	device.set_queueing(true);
-	token = proton_scope_enter("scope");
+	uint64_t token = proton_scope_enter("scope");
 	add_doubles("loss", &value, 1);
 	proton_scope_exit(token, NULL);
 	value = 2.5; /* the producer runs now */
 	CHECK_EQ(atomic_load(&released), 0);
 	device.run_queued();
-	profile = finish();
+	struct profile *profile = finish();
 	CHECK_NEAR(double_at(profile, "scope", "loss"), 2.5, 0);
 	CHECK_EQ(atomic_load(&released), 1);
 	/* The kernel that read it is not the user's. */
 	CHECK_EQ(rec_node(profile, "proton_append_metric"), REC_NOWHERE);
 	CHECK_EQ(rec_node(profile, "scope/proton_append_metric"), REC_NOWHERE);
-	profile_free(profile);
 }
 
 static const int8_t i8[] = {-3};
@@ -251,8 +238,6 @@ static const struct {
 
 TEST(every_element_type_is_converted)
 {
-	struct profile *profile;
-
 	start_device();
 	for (size_t i = 0; i < sizeof(elements) / sizeof(elements[0]); i++) {
 		CHECK_EQ(add_at(proton_context_here(), elements[i].name, PROTON_METRIC_DOUBLE,
@@ -271,22 +256,19 @@ TEST(every_element_type_is_converted)
 	CHECK_EQ(add_at(proton_context_here(), "nan", PROTON_METRIC_INT64, PROTON_ELEMENT_FLOAT16,
 			f16 + 4, 1, NULL),
 		 PROTON_OK);
-	profile = finish();
+	struct profile *profile = finish();
 	for (size_t i = 0; i < sizeof(elements) / sizeof(elements[0]); i++)
 		CHECK_NEAR(double_at(profile, "", elements[i].name), elements[i].wanted, 0);
 	CHECK_EQ(rec_value(profile, "", "whole")->as.int64, INT64_MIN);
 	CHECK_EQ(rec_value(profile, "", "int")->as.int64, -5000000000);
 	CHECK_EQ(rec_value(profile, "", "most")->as.int64, INT64_MAX);
 	CHECK_EQ(rec_value(profile, "", "nan")->as.int64, 0);
-	profile_free(profile);
 }
 
 TEST(vectors_of_bytes_are_converted)
 {
 	const int8_t small[] = {-3, 4, 5};
 	const uint8_t yes_and_no[] = {1, 0};
-	const uint64_t *words;
-	struct profile *profile;
 
 	start_device();
 	CHECK_EQ(add_at(proton_context_here(), "small", PROTON_METRIC_INT64_VECTOR,
@@ -295,8 +277,8 @@ TEST(vectors_of_bytes_are_converted)
 	CHECK_EQ(add_at(proton_context_here(), "bools", PROTON_METRIC_INT64_VECTOR,
 			PROTON_ELEMENT_BOOL, yes_and_no, 2, NULL),
 		 PROTON_OK);
-	profile = finish();
-	words = vector_at(profile, "", "small");
+	struct profile *profile = finish();
+	const uint64_t *words = vector_at(profile, "", "small");
 	CHECK_U64(words[0], 3);
 	CHECK_EQ((int64_t)words[1], -3);
 	CHECK_EQ((int64_t)words[2], 4);
@@ -305,7 +287,6 @@ TEST(vectors_of_bytes_are_converted)
 	CHECK_U64(words[0], 2);
 	CHECK_U64(words[1], 1);
 	CHECK_U64(words[2], 0);
-	profile_free(profile);
 }
 
 TEST(vectors_and_kinds_of_metrics)
@@ -313,8 +294,6 @@ TEST(vectors_and_kinds_of_metrics)
 	double values[100];
 	int64_t numbers[] = {1, -2, 3};
 	double last = 3;
-	const uint64_t *words;
-	struct profile *profile;
 
 	start_device();
 	for (int i = 0; i < 100; i++)
@@ -327,8 +306,8 @@ TEST(vectors_and_kinds_of_metrics)
 				PROTON_ELEMENT_INT64, numbers, 3, NULL),
 			 PROTON_OK);
 	}
-	profile = finish();
-	words = vector_at(profile, "", "long");
+	struct profile *profile = finish();
+	const uint64_t *words = vector_at(profile, "", "long");
 	CHECK_U64(words[0], 100);
 	for (int i = 0; i < 100; i++)
 		CHECK_NEAR(double_of(words[1 + i]), 2 * i, 0);
@@ -336,14 +315,11 @@ TEST(vectors_and_kinds_of_metrics)
 	CHECK_NEAR(double_at(profile, "", "mine"), 8, 0);
 	CHECK_NEAR(double_at(profile, "", "last"), 3, 0);
 	CHECK_EQ(atomic_load(&released), 8);
-	profile_free(profile);
 }
 
 TEST(the_ring_buffer_wraps_without_a_flush)
 {
 	double values[300];
-	const uint64_t *words;
-	struct profile *profile;
 	int session = start_device();
 
 	for (int i = 0; i < 300; i++)
@@ -354,13 +330,12 @@ TEST(the_ring_buffer_wraps_without_a_flush)
 	for (int i = 0; i < 20000; i++)
 		add_doubles("n", values + 1, 1);
 	CHECK_U64(rec_counter(session, LOST), 0);
-	profile = finish();
-	words = vector_at(profile, "", "v");
+	struct profile *profile = finish();
+	const uint64_t *words = vector_at(profile, "", "v");
 	for (int i = 0; i < 300; i++)
 		CHECK_NEAR(double_of(words[1 + i]), 2000.0 * i, 0);
 	CHECK_NEAR(double_at(profile, "", "n"), 20000, 0);
 	CHECK_EQ(atomic_load(&released), 22000);
-	profile_free(profile);
 }
 
 TEST(each_execution_in_a_graph_adds_its_value_below_its_replay)
@@ -368,12 +343,10 @@ TEST(each_execution_in_a_graph_adds_its_value_below_its_replay)
 	double loss = 0;
 	int64_t tokens[] = {0, 100};
 	struct proton_context where;
-	struct profile *profile;
-	uint64_t token;
 
 	start_device();
 	begin_capture();
-	token = proton_scope_enter("cap");
+	uint64_t token = proton_scope_enter("cap");
 	add_doubles("loss", &loss, 1);
 	proton_op_enter(proton_frame("mm", 2), &where);
 	CHECK_EQ(add_at(where, "tokens", PROTON_METRIC_INT64_VECTOR, PROTON_ELEMENT_INT64, tokens,
@@ -391,7 +364,7 @@ TEST(each_execution_in_a_graph_adds_its_value_below_its_replay)
 		proton_scope_exit(token, NULL);
 	}
 	CHECK_EQ(atomic_load(&released), 0); /* the graph is still there */
-	profile = finish();
+	struct profile *profile = finish();
 	CHECK_NEAR(double_at(profile, "odd/<captured_at>/cap", "loss"), 25, 0);
 	CHECK_NEAR(double_at(profile, "even/<captured_at>/cap", "loss"), 30, 0);
 	CHECK_EQ((int64_t)vector_at(profile, "odd/<captured_at>/cap/mm", "tokens")[1], 25);
@@ -399,13 +372,11 @@ TEST(each_execution_in_a_graph_adds_its_value_below_its_replay)
 	CHECK_PTR(rec_value(profile, "cap", "loss"), NULL);
 	CHECK_EQ(rec_node(profile, "odd/proton_append_metric"), REC_NOWHERE);
 	CHECK_EQ(atomic_load(&released), 2);
-	profile_free(profile);
 }
 
 TEST(a_destroyed_graph_gives_its_memory_back)
 {
 	double value = 4;
-	struct profile *profile;
 	int session = start_device();
 
 	begin_capture();
@@ -421,26 +392,22 @@ TEST(a_destroyed_graph_gives_its_memory_back)
 	}
 	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
 	CHECK_EQ(atomic_load(&released), 1);
-	profile = finish();
-	CHECK_NEAR(double_at(profile, "<captured_at>", "x"), 4, 0);
-	profile_free(profile);
+	CHECK_NEAR(double_at(finish(), "<captured_at>", "x"), 4, 0);
 }
 
 TEST(sessions_count_what_they_were_active_for)
 {
 	double value = 1;
 	struct proton_error err;
-	struct profile *profile;
 	int first = start_device();
 	int second = start_named("b", tested_backend(), &err);
-	int third;
 
 	proton_deactivate(second, false, NULL);
 	begin_capture();
 	add_doubles("x", &value, 1);
 	end_capture();
 	proton_activate(second, NULL);
-	third = start_named("c", tested_backend(), &err);
+	int third = start_named("c", tested_backend(), &err);
 	CHECK_LE(0, third);
 	replay(1);
 	proton_deactivate(first, false, NULL);
@@ -453,22 +420,18 @@ TEST(sessions_count_what_they_were_active_for)
 	replay(1);
 	CHECK_U64(rec_counter(first, LOST), 0);
 	CHECK_U64(rec_counter(first, "lost: kernel record without a known launch"), 0);
-	profile = finish();
+	struct profile *profile = finish();
 	CHECK_NEAR(double_at(profile, "<captured_at>", "x"), 21, 0);
-	profile_free(profile);
 	profile = rec_load("b.proton");
 	CHECK_PTR(rec_value(profile, "<captured_at>", "x"), NULL);
-	profile_free(profile);
 	profile = rec_load("c.proton");
 	CHECK_EQ(rec_node(profile, "<captured_at>"), REC_NOWHERE);
 	CHECK_EQ(rec_node(profile, "proton_append_metric"), REC_NOWHERE);
-	profile_free(profile);
 }
 
 TEST(a_graph_that_outlives_its_session_disturbs_no_other)
 {
 	double value = 1;
-	struct profile *profile;
 	int session;
 
 	start_device();
@@ -476,40 +439,35 @@ TEST(a_graph_that_outlives_its_session_disturbs_no_other)
 	add_doubles("x", &value, 1);
 	end_capture();
 	replay(1);
-	profile_free(finish());
+	finish();
 	replay(3); /* no session is active */
 	session = start_device();
 	add_doubles("y", &value, 1); /* takes the table entry of x */
 	replay(3);
 	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
 	CHECK_U64(rec_counter(session, LOST), 0);
-	profile = finish();
+	struct profile *profile = finish();
 	CHECK_NEAR(double_at(profile, "", "y"), 1, 0);
 	CHECK_EQ(rec_node(profile, "proton_append_metric"), REC_NOWHERE);
 	CHECK_PTR(rec_value(profile, "", "x"), NULL);
-	profile_free(profile);
 }
 
 TEST(a_value_is_added_even_if_its_record_is_lost)
 {
 	double value = 1;
-	struct profile *profile;
-	uint64_t token;
 
 	ONLY_CUDA("values do not depend on records with HIP");
 	start_device();
 	begin_capture();
 	add_doubles("x", &value, 1);
 	end_capture();
-	token = proton_scope_enter("replay");
+	uint64_t token = proton_scope_enter("replay");
 	for (int i = 0; i < 5; i++) {
 		replay(1);
 		device.run_node(0); /* it has no record */
 	}
 	proton_scope_exit(token, NULL);
-	profile = finish();
-	CHECK_NEAR(double_at(profile, "replay/<captured_at>", "x"), 10, 0);
-	profile_free(profile);
+	CHECK_NEAR(double_at(finish(), "replay/<captured_at>", "x"), 10, 0);
 }
 
 /* The value of a replay of which nothing is known does not move those that follow. */
@@ -517,7 +475,6 @@ TEST(a_value_before_the_first_known_replay_is_lost)
 {
 	int session = start_device();
 	double values[2] = {1, 2};
-	struct profile *profile;
 
 	ONLY_CUDA("values do not depend on records with HIP");
 	begin_capture();
@@ -531,17 +488,15 @@ TEST(a_value_before_the_first_known_replay_is_lost)
 		values[0] += 10;
 		replay(1);
 	}
-	profile = finish();
+	struct profile *profile = finish();
 	CHECK_NEAR(double_of(vector_at(profile, "<captured_at>", "x")[1]), 11 + 21 + 31, 0);
 	CHECK_NEAR(double_of(vector_at(profile, "<captured_at>", "x")[2]), 6, 0);
-	profile_free(profile);
 }
 
 TEST(values_are_added_while_the_program_runs)
 {
 	int (*flush_all)(uint32_t) = NULL;
 	double value = 3;
-	struct profile *profile;
 
 	start_device();
 	if (tests_cuda())
@@ -555,14 +510,12 @@ TEST(values_are_added_while_the_program_runs)
 		flush_all(CUPTI_FLUSH_FORCED); /* this one waits for its buffers */
 	tensors_catch_up();                    /* the order is certain the next time */
 	tensors_catch_up();
-	profile = rec_load("a.proton");
+	struct profile *profile = rec_load("a.proton");
 	CHECK_NEAR(double_at(profile, "", "y"), 3, 0);
 	CHECK_NEAR(double_at(profile, "<captured_at>", "x"), 3, 0);
-	profile_free(profile);
 	replay(1);
 	profile = finish();
 	CHECK_NEAR(double_at(profile, "<captured_at>", "x"), 6, 0);
-	profile_free(profile);
 }
 
 TEST(values_that_do_not_fit_into_the_ring_buffer_are_counted)
@@ -570,40 +523,33 @@ TEST(values_that_do_not_fit_into_the_ring_buffer_are_counted)
 	/* The thread that empties ring buffers twice a second has not run yet, or only slowly. */
 	uint64_t in_time_ns = clock_monotonic_ns() + 450000000;
 	double value = 1;
-	double found;
-	bool is_in_time;
-	struct profile *profile;
-	int session;
 
 	ONLY_CUDA("HIP has a queue instead of a ring buffer: test_hip_tensors");
-	session = start_device();
+	int session = start_device();
 	begin_capture();
 	add_doubles("x", &value, 1);
 	end_capture();
 	replay(1);
 	for (int i = 0; i < 131072 + 6; i++)
 		device.run_node(0); /* the device is far ahead, and nothing is launched any more */
-	is_in_time = clock_monotonic_ns() < in_time_ns;
+	bool is_in_time = clock_monotonic_ns() < in_time_ns;
 	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
 	if (is_in_time)
 		CHECK_LE(1, rec_counter(session, LOST));
-	profile = finish();
-	found = double_at(profile, "<captured_at>", "x");
+	struct profile *profile = finish();
+	double found = double_at(profile, "<captured_at>", "x");
 	if (is_in_time)
 		CHECK_NEAR(found, 131072, 0); /* of 131079 */
 	else
 		CHECK(found >= 131072 && found <= 131079);
-	profile_free(profile);
 }
 
 TEST(a_graph_launch_makes_space_in_time)
 {
 	double value = 1;
-	struct profile *profile;
-	int session;
 
 	ONLY_CUDA("HIP has a queue instead of a ring buffer: test_hip_tensors");
-	session = start_device();
+	int session = start_device();
 	begin_capture();
 	add_doubles("x", &value, 1);
 	end_capture();
@@ -614,23 +560,18 @@ TEST(a_graph_launch_makes_space_in_time)
 	}
 	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
 	CHECK_U64(rec_counter(session, LOST), 0);
-	profile = finish();
-	CHECK_NEAR(double_at(profile, "<captured_at>", "x"), 300300, 0);
-	profile_free(profile);
+	CHECK_NEAR(double_at(finish(), "<captured_at>", "x"), 300300, 0);
 }
 
 TEST(unreadable_device_memory_is_reported)
 {
 	double value = 1;
 	struct proton_error err;
-	struct proton_context where;
-	struct profile *profile;
-	int session;
 	static const char *const failures[] = {"cuLaunchKernel=2", "cuCtxGetId=1"};
 
 	ONLY_CUDA("HIP's calls fail in test_cuda_faults and test_hip_tensors");
-	session = start_device();
-	where = proton_context_here();
+	int session = start_device();
+	struct proton_context where = proton_context_here();
 	for (size_t i = 0; i < sizeof(failures) / sizeof(failures[0]); i++) {
 		setenv("FAKE_CUDA_FAIL", failures[i], 1);
 		CHECK_EQ(add_at(where, "x", PROTON_METRIC_DOUBLE, PROTON_ELEMENT_FLOAT64, &value, 1,
@@ -649,19 +590,16 @@ TEST(unreadable_device_memory_is_reported)
 	end_capture();
 	CHECK_U64(rec_counter(session, LOST), 2);
 	CHECK_EQ(atomic_load(&released), 2);
-	profile = finish();
-	CHECK_PTR(rec_value(profile, "", "x"), NULL);
-	profile_free(profile);
+	CHECK_PTR(rec_value(finish(), "", "x"), NULL);
 }
 
 TEST(invalid_descriptions_of_device_memory_are_refused)
 {
 	double value = 1;
 	struct proton_error err;
-	struct proton_context where;
 
 	start_device();
-	where = proton_context_here();
+	struct proton_context where = proton_context_here();
 	CHECK_EQ(add_at(where, "", PROTON_METRIC_DOUBLE, PROTON_ELEMENT_FLOAT64, &value, 1, &err),
 		 PROTON_E_INVALID);
 	CHECK_EQ(add_at(where, "x", PROTON_METRIC_DOUBLE, PROTON_ELEMENT_FLOAT64, NULL, 1, &err),
@@ -687,7 +625,6 @@ TEST(creating_the_ring_buffer_may_fail_and_works_later)
 	};
 	double value = 1;
 	struct proton_error err;
-	struct profile *profile;
 
 	ONLY_CUDA("HIP has a queue instead of a ring buffer: test_hip_tensors");
 	if (!tap_is_forking)
@@ -702,9 +639,7 @@ TEST(creating_the_ring_buffer_may_fail_and_works_later)
 	}
 	unsetenv("FAKE_CUDA_FAIL");
 	add_doubles("x", &value, 1);
-	profile = finish();
-	CHECK_NEAR(double_at(profile, "", "x"), 1, 0);
-	profile_free(profile);
+	CHECK_NEAR(double_at(finish(), "", "x"), 1, 0);
 }
 
 TEST(the_context_is_that_of_the_stream)
@@ -712,7 +647,6 @@ TEST(the_context_is_that_of_the_stream)
 	double value = 1;
 	struct proton_error err;
 	struct proton_device_metric metric = device_double("x", &value, 0);
-	struct profile *profile;
 
 	ONLY_CUDA("HIP has no contexts");
 	start_device();
@@ -726,30 +660,25 @@ TEST(the_context_is_that_of_the_stream)
 	CHECK_EQ(fake.pushed(), 0);
 	unsetenv("FAKE_CUDA_NO_CONTEXT");
 	CHECK_EQ(proton_metrics_add_device(proton_context_here(), &metric, &err), PROTON_OK);
-	profile = finish();
-	CHECK_NEAR(double_at(profile, "", "x"), 2, 0);
-	profile_free(profile);
+	CHECK_NEAR(double_at(finish(), "", "x"), 2, 0);
 }
 
 TEST(memory_is_released_even_if_the_value_never_arrives)
 {
 	double value = 1;
-	struct profile *profile;
 
 	start_device();
 	device.set_queueing(true);
 	add_doubles("x", &value, 1);
-	profile = finish();
+	struct profile *profile = finish();
 	CHECK_EQ(atomic_load(&released), 1);
 	CHECK_PTR(rec_value(profile, "", "x"), NULL);
-	profile_free(profile);
 	start_device();
 	add_doubles("y", &value, 1);
 	device.run_queued(); /* that of the previous session */
 	profile = finish();
 	CHECK_PTR(rec_value(profile, "", "x"), NULL);
 	CHECK_NEAR(double_at(profile, "", "y"), 1, 0);
-	profile_free(profile);
 }
 
 TEST(the_host_backend_has_no_device_memory)
@@ -797,7 +726,6 @@ TEST(threads_add_while_a_graph_is_replayed_and_flushed)
 {
 	pthread_t threads[THREADS];
 	double value = 1;
-	struct profile *profile;
 	int session = start_device();
 
 	atomic_store(&pauses_are_over, false);
@@ -817,10 +745,9 @@ TEST(threads_add_while_a_graph_is_replayed_and_flushed)
 	atomic_store(&pauses_are_over, true);
 	for (int i = 0; i < THREADS; i++)
 		CHECK_EQ(pthread_join(threads[i], NULL), 0);
-	profile = finish();
+	struct profile *profile = finish();
 	CHECK_NEAR(double_at(profile, "<captured_at>", "x"), 100, 0);
 	/* Some of the earlier ones were in a pause. */
 	CHECK_LE(THREADS * ROUNDS, double_at(profile, "", "n"));
 	CHECK_LE(double_at(profile, "", "n"), THREADS * ROUNDS + atomic_load(&added));
-	profile_free(profile);
 }

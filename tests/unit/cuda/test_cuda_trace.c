@@ -33,17 +33,13 @@ static uint32_t launch_on(uint32_t device, uint32_t stream, uint64_t start_ns)
 
 TEST(a_kernel_is_on_its_stream_and_leads_to_its_launch)
 {
-	const struct row_launch *config;
 	const struct row_event *kernel, *launch, *scope;
-	struct profile *profile;
-	uint32_t number;
-	uint64_t token;
 
 	start_trace();
-	token = proton_scope_enter("step");
-	number = launch_on(0, 7, clock_monotonic_ns());
+	uint64_t token = proton_scope_enter("step");
+	uint32_t number = launch_on(0, 7, clock_monotonic_ns());
 	proton_scope_exit(token, NULL);
-	profile = finish();
+	struct profile *profile = finish();
 	kernel = need_event(profile, EVENT_KERNEL, "step/mm");
 	scope = need_event(profile, EVENT_SCOPE, "step");
 	launch = need_event(profile, EVENT_LAUNCH, "step");
@@ -54,28 +50,25 @@ TEST(a_kernel_is_on_its_stream_and_leads_to_its_launch)
 	      launch->end_ns <= scope->end_ns);
 	CHECK_EQ(profile->trace->lanes[kernel->lane].kind, LANE_STREAM);
 	CHECK_EQ(profile->trace->lanes[kernel->lane].id, tests_backend("rocprofiler") ? 1 : 7);
-	config = &profile->trace->launches[kernel->detail];
+	const struct row_launch *config = &profile->trace->launches[kernel->detail];
 	CHECK_EQ(config->config.grid[1], 2);
 	CHECK_EQ(config->config.registers_per_thread, tests_backend("roctracer") ? 0 : 40);
 	CHECK_U64(kernel->end_ns - kernel->start_ns, 500);
-	profile_free(profile);
 }
 
 TEST(streams_of_different_devices_have_separate_tracks)
 {
-	struct profile *profile;
 	uint32_t lanes[3];
 
 	start_trace();
 	launch_on(0, 7, 1000);
 	launch_on(1, 7, 1000);
 	launch_on(0, 8, 1000);
-	profile = finish();
+	struct profile *profile = finish();
 	for (int i = 0; i < 3; i++)
 		lanes[i] = profile->trace->events[find_event(profile, EVENT_KERNEL, "mm", i)].lane;
 	CHECK(lanes[0] != lanes[1] && lanes[1] != lanes[2] && lanes[0] != lanes[2]);
 	CHECK(profile->trace->lanes[lanes[0]].device != profile->trace->lanes[lanes[1]].device);
-	profile_free(profile);
 }
 
 /* Three extents of launches: records are read while the session continues. */
@@ -83,7 +76,6 @@ TEST(streams_of_different_devices_have_separate_tracks)
 
 TEST(thousands_of_launch_configurations_keep_their_values)
 {
-	struct profile *profile;
 	bool is_seen[CONFIGS + 1] = {false};
 	uint32_t count = 0;
 
@@ -100,7 +92,7 @@ TEST(thousands_of_launch_configurations_keep_their_values)
 			.config = {.grid = {i, 1, 1}, .registers_per_thread = i % 200},
 		});
 	CHECK_EQ(proton_deactivate(PROTON_ALL_SESSIONS, true, NULL), PROTON_OK);
-	profile = rec_load("a.proton");
+	struct profile *profile = rec_load("a.proton");
 	CHECK(!profile->is_damaged);
 	for (uint32_t row = 1; row < profile->trace->event_count; row++) {
 		const struct row_event *event = trace_event(profile->trace, row);
@@ -118,7 +110,6 @@ TEST(thousands_of_launch_configurations_keep_their_values)
 		count++;
 	}
 	CHECK_EQ(count, CONFIGS);
-	profile_free(profile);
 	rec_finalize(PROTON_ALL_SESSIONS, "none");
 }
 
@@ -128,15 +119,13 @@ TEST(a_launch_inside_an_op_links_to_the_op_with_its_metrics)
 		.name = "flops", .type = PROTON_METRIC_DOUBLE, .value.float64 = 1e9};
 	const struct row_event *kernel, *op;
 	struct proton_context where;
-	struct profile *profile;
-	uint32_t number;
 
 	start_trace();
 	proton_op_enter(proton_frame("matmul", 6), &where);
 	proton_metrics_add(where, &flops, 1, NULL);
-	number = launch_on(0, 7, 1000);
+	uint32_t number = launch_on(0, 7, 1000);
 	proton_op_exit();
-	profile = finish();
+	struct profile *profile = finish();
 	CHECK_U64(count_events(profile), 2);
 	kernel = need_event(profile, EVENT_KERNEL, "matmul");
 	op = need_event(profile, EVENT_LAUNCH, "matmul");
@@ -145,21 +134,18 @@ TEST(a_launch_inside_an_op_links_to_the_op_with_its_metrics)
 	CHECK(op->flags & EVENT_NAMED);
 	CHECK(op->end_ns != 0);
 	CHECK(profile->trace->samples[op->link].as.float64 == 1e9);
-	profile_free(profile);
 }
 
 TEST(a_replay_is_one_launch_of_many_kernels)
 {
 	const struct row_event *kernel;
-	struct profile *profile;
 	uint32_t graph, exec, launch;
-	uint64_t token;
 	int of_first = 0;
 	int of_second = 0;
 
 	start_trace();
 	graph = fake.graph_create();
-	token = proton_scope_enter("block");
+	uint64_t token = proton_scope_enter("block");
 	fake.call(CUPTI_CALL_BEGIN_CAPTURE, 0);
 	fake.graph_capture_kernel(graph, "flash");
 	fake.graph_capture_kernel(graph, "norm");
@@ -170,7 +156,7 @@ TEST(a_replay_is_one_launch_of_many_kernels)
 	fake.graph_launch(exec, "raw", false);
 	fake.graph_launch(exec, "raw", false);
 	proton_scope_exit(token, NULL);
-	profile = finish();
+	struct profile *profile = finish();
 	for (int i = 0; i < 4; i++) {
 		uint32_t row = find_event(profile, EVENT_KERNEL, "step/<captured_at>/block/raw", i);
 
@@ -185,12 +171,10 @@ TEST(a_replay_is_one_launch_of_many_kernels)
 	}
 	CHECK_EQ(of_first, 2);
 	CHECK_EQ(of_second, 2);
-	profile_free(profile);
 }
 
 TEST(a_trace_leaves_out_kernels_launched_before_its_start)
 {
-	struct profile *profile;
 	int tree;
 
 	load_fake();
@@ -203,10 +187,9 @@ TEST(a_trace_leaves_out_kernels_launched_before_its_start)
 					  .end_ns = 2});
 	start_trace();
 	launch_on(0, 7, 1000);
-	profile = finish();
+	struct profile *profile = finish();
 	CHECK_U64(count_events(profile), 2);
 	CHECK(!find_event(profile, EVENT_KERNEL, "early", 0));
-	profile_free(profile);
 	(void)tree;
 	profile = rec_load("tree.proton");
 	CHECK(!profile->trace);
@@ -223,37 +206,29 @@ static void check_close(uint64_t actual_ns, uint64_t expected_ns)
 
 TEST(cupti_is_given_the_clock_of_the_program)
 {
-	struct profile *profile;
-
 	ONLY_CUDA("CUPTI alone takes the clock of the program");
 	start_trace();
 	if (!tests_second()) /* there it is one of several attributes */
 		CHECK_EQ(fake.calls("cuptiActivityRegisterTimestampCallback"), 1);
 	launch_on(0, 7, clock_monotonic_ns());
-	profile = finish();
+	struct profile *profile = finish();
 	check_close(need_event(profile, EVENT_KERNEL, "mm")->start_ns, clock_real_ns());
-	profile_free(profile);
 }
 
 TEST(if_the_library_keeps_its_own_clock_the_difference_is_added)
 {
-	struct profile *profile;
-
 	load_fake();
 	if (tests_cuda())
 		fake.fail("cuptiActivityRegisterTimestampCallback", 1, FAKE_ALWAYS, 1);
 	start_trace();
 	launch_on(0, 7, tests_backend("roctracer") ? tracer.now() : clock_real_ns());
-	profile = finish();
+	struct profile *profile = finish();
 	check_close(need_event(profile, EVENT_KERNEL, "mm")->start_ns, clock_real_ns());
-	profile_free(profile);
 }
 
 /* CUPTI uses real time, HSA the time since the machine started. */
 TEST(without_the_librarys_timestamps_a_trace_assumes_its_usual_clock)
 {
-	struct profile *profile;
-
 	load_fake();
 	if (tests_cuda())
 		fake.fail("cuptiActivityRegisterTimestampCallback", 1, FAKE_ALWAYS, 1);
@@ -263,7 +238,6 @@ TEST(without_the_librarys_timestamps_a_trace_assumes_its_usual_clock)
 		fake.fail(tests_cuda() ? "cuptiGetTimestamp" : "get_timestamp", 1, FAKE_ALWAYS, 1);
 	start_trace();
 	launch_on(0, 7, tests_cuda() ? clock_real_ns() : clock_read_ns(CLOCK_BOOTTIME));
-	profile = finish();
+	struct profile *profile = finish();
 	check_close(need_event(profile, EVENT_KERNEL, "mm")->start_ns, clock_real_ns());
-	profile_free(profile);
 }

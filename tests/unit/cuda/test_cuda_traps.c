@@ -4,9 +4,6 @@
  */
 #include "unit/cuda/cuda_session.h"
 
-#include <pthread.h>
-#include <stdatomic.h>
-
 #include "backend/gpu/captured_nodes.h"
 #include "base/clock.h"
 
@@ -90,21 +87,18 @@ static void for_each_version(void (*test)(const struct version *))
 
 static void many_buffers(const struct version *version)
 {
-	struct profile *profile;
-	const struct profile_kernel *kernel;
-
 	(void)version;
 	setenv("TRITON_PROFILE_BUFFER_SIZE", "1", 1); /* the minimum: 64 kB */
 	start();
 	for (int i = 0; i < 2000; i++)
 		launch_ns(i % 2 ? "odd" : "even", 10);
-	profile = finish();
+	struct profile *profile = finish();
 	CHECK_U64(rec_count(profile, "odd"), 1000);
 	CHECK_U64(rec_count(profile, "even"), 1000);
-	kernel = &profile->kernels[profile->nodes[rec_node(profile, "odd")].first_kernel];
+	const struct profile_kernel *kernel =
+		&profile->kernels[profile->nodes[rec_node(profile, "odd")].first_kernel];
 	CHECK_U64(kernel->total_ns, 10000);
 	CHECK_EQ(fake.buffers_out(), 0);
-	profile_free(profile);
 }
 
 TEST(records_of_every_version_are_read)
@@ -126,17 +120,14 @@ TEST(buffers_grow_when_the_next_session_wants_larger_ones)
 		profile = finish();
 		CHECK_U64(rec_count(profile, "k"), 2000);
 		CHECK_EQ(fake.buffers_out(), 0);
-		profile_free(profile);
 	}
 	unsetenv("TRITON_PROFILE_BUFFER_SIZE");
 }
 
 static void no_memory(const struct version *version)
 {
-	int session;
-
 	setenv("TRITON_PROFILE_BUFFER_SIZE", "140737488355328", 1); /* 128 TiB: too much */
-	session = start();
+	int session = start();
 	for (int i = 0; i < 10; i++)
 		launch_ns("k", 10);
 	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
@@ -222,12 +213,11 @@ TEST(each_entry_point_may_fail)
 		launch_ns("k", 5);
 		profile = finish();
 		CHECK_U64(rec_count(profile, "k"), 1);
-		profile_free(profile);
 	}
 	unsetenv("FAKE_CUPTI_FAIL");
 	start();
 	launch_ns("k", 5);
-	profile_free(finish());
+	finish();
 	CHECK(fake.is_idle());
 }
 
@@ -255,16 +245,12 @@ TEST(versions_that_do_not_fit_are_refused)
 
 TEST(a_newer_cupti_that_works_with_the_driver_is_used)
 {
-	struct profile *profile;
-
 	ONLY_CUDA("these are versions of CUPTI");
 	setenv("FAKE_CUPTI_VERSION", "130500", 1);
 	setenv("FAKE_CUDA_VERSION", "12040", 1);
 	start();
 	launch_ns("k", 5);
-	profile = finish();
-	CHECK_U64(rec_count(profile, "k"), 1);
-	profile_free(profile);
+	EXPECT(finish(), {"k", 1});
 }
 
 TEST(a_missing_library_is_reported_with_the_searched_paths)
@@ -303,7 +289,6 @@ TEST(an_unknown_mode_is_refused)
 
 TEST(records_that_arrive_after_the_stop_are_dropped)
 {
-	struct profile *profile;
 	int session = start();
 
 	launch_ns("first", 5);
@@ -318,17 +303,15 @@ TEST(records_that_arrive_after_the_stop_are_dropped)
 	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
 	CHECK_U64(rec_counter(session, "kernels"), 1);
 	CHECK_U64(rec_counter(session, "lost: kernel record without a known launch"), 0);
-	profile = finish();
+	struct profile *profile = finish();
 	CHECK_EQ(rec_node(profile, "first"), REC_NOWHERE);
 	CHECK_U64(rec_count(profile, "second"), 1);
-	profile_free(profile);
 }
 
 /* CUPTI's copies of names end with cuptiFinalize(); later ones may have the same addresses. */
 TEST(a_name_at_the_address_of_an_earlier_one_is_read)
 {
 	char name[] = "first";
-	struct profile *profile;
 
 	ONLY_CUDA("the others name kernels by number, or keep no address");
 	for (int i = 0; i < 2; i++) {
@@ -339,9 +322,7 @@ TEST(a_name_at_the_address_of_an_earlier_one_is_read)
 						  .records = 1,
 						  .start_ns = 1000,
 						  .end_ns = 2000});
-		profile = finish();
-		CHECK_U64(rec_count(profile, name), 1);
-		profile_free(profile);
+		EXPECT(finish(), {name, 1});
 	}
 }
 
@@ -377,16 +358,13 @@ TEST(a_launch_on_several_devices_has_a_record_for_each)
 
 TEST(dropped_records_are_counted_once_and_not_waited_for)
 {
-	uint64_t begin_ns;
-	int session;
-
 	NOT_WITH("roctracer", "HIP waits for space in roctracer's buffers and drops nothing");
-	session = start();
+	int session = start();
 	for (int i = 0; i < 5; i++)
 		fake.launch(&(struct fake_launch){.call = CUPTI_CALL_LAUNCH_KERNEL, .name = "k"});
 	launch_ns("k", 5);
 	fake.drop(5);
-	begin_ns = clock_monotonic_ns();
+	uint64_t begin_ns = clock_monotonic_ns();
 	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
 	CHECK_LT(clock_monotonic_ns() - begin_ns, 4000000000);
 	CHECK_U64(rec_counter(session, "lost: record dropped by the vendor library"), 5);
@@ -414,7 +392,6 @@ TEST(records_of_an_unknown_kind_are_passed_over)
 
 TEST(equal_streams_of_two_devices_are_kept_apart)
 {
-	struct profile *profile;
 	uint64_t counts[2] = {0};
 
 	start();
@@ -427,13 +404,12 @@ TEST(equal_streams_of_two_devices_are_kept_apart)
 						  .records = 1,
 						  .start_ns = 1,
 						  .end_ns = 3});
-	profile = finish();
+	struct profile *profile = finish();
 	for (uint32_t k = profile->nodes[rec_node(profile, "k")].first_kernel; k;
 	     k = profile->kernels[k].next)
 		counts[profile->devices[profile->kernels[k].device].id] = profile->kernels[k].count;
 	CHECK_U64(counts[0], 20);
 	CHECK_U64(counts[1], 10);
-	profile_free(profile);
 }
 
 #define CONTEXTS 300
@@ -536,7 +512,7 @@ TEST(a_session_may_end_while_a_callback_runs)
 	fake.set_hook(NULL);
 	start();
 	launch_ns("k", 5);
-	profile_free(finish());
+	finish();
 	CHECK(fake.is_idle());
 }
 
@@ -576,7 +552,6 @@ static void *launch_until_over(void *data)
 TEST(sessions_start_and_stop_while_64_threads_launch)
 {
 	pthread_t threads[LAUNCHERS];
-	struct profile *profile;
 
 	rec_begin_saying();
 	load_fake();
@@ -596,9 +571,7 @@ TEST(sessions_start_and_stop_while_64_threads_launch)
 		CHECK_EQ(pthread_join(threads[i], NULL), 0);
 	start();
 	launch_ns("last", 5);
-	profile = finish();
-	CHECK_U64(rec_count(profile, "last"), 1);
+	EXPECT(finish(), {"last", 1});
 	CHECK_EQ(captured_nodes_count(), 0);
 	CHECK_EQ(fake.buffers_out(), 0);
-	profile_free(profile);
 }

@@ -1,8 +1,6 @@
 /* CUDA backend: windows. Most tests move their clock (windows_skip()) instead of waiting. */
 #include "unit/cuda/pcs_session.h"
 
-#include <pthread.h>
-
 #include "backend/cuda/attach.h"
 #include "backend/cuda/windows.h"
 #include "backend/gpu/launches.h"
@@ -92,22 +90,19 @@ TEST(a_launch_in_which_an_earlier_session_ended_is_over)
 
 TEST(kernels_are_recorded_in_windows_only)
 {
-	struct profile *profile;
-
 	start_windows(MODE);
 	launch_in_window(3);
 	for (int i = 0; i < 4; i++) {
 		open_window();
 		launch_in_window(2);
 	}
-	profile = finish();
+	struct profile *profile = finish();
 	CHECK_EQ(samples_of(profile, "k"), 11);
 	CHECK_U64(rec_node(profile, "unseen"), REC_NOWHERE);
 	CHECK(rec_value(profile, "k", ESTIMATES_INTERVAL));
 	CHECK_STR(rec_info(profile, "windows_count"), "5");
 	CHECK_STR(rec_info(profile, "cupti_attaches"), "1");
 	CHECK_HAS(rec_info(profile, "windows"), "10000 ms every 1000 s");
-	profile_free(profile);
 }
 
 TEST(a_program_without_graphs_stays_attached_between_windows)
@@ -128,12 +123,9 @@ TEST(a_program_without_graphs_stays_attached_between_windows)
 
 TEST(cupti_is_left_between_windows_while_graphs_are_replayed_often)
 {
-	struct profile *profile;
-	uint32_t exec;
-
 	proton_holder_set(&holder);
 	start_windows(MODE);
-	exec = make_graph();
+	uint32_t exec = make_graph();
 	for (int i = 0; i < 10; i++) {
 		replay(exec, 200);
 		launch_ns("k", 1000);
@@ -143,7 +135,7 @@ TEST(cupti_is_left_between_windows_while_graphs_are_replayed_often)
 		replay(exec, 10);
 		open_window();
 	}
-	profile = finish();
+	struct profile *profile = finish();
 	CHECK_EQ(fake.graph_result(), 0);
 	/* Captured before CUPTI was left for the first time. */
 	CHECK_EQ(samples_of(profile, "<captured_at>/cap/node"), 4000);
@@ -151,7 +143,6 @@ TEST(cupti_is_left_between_windows_while_graphs_are_replayed_often)
 	for (size_t i = 0; i < profile->counter_count; i++)
 		CHECK(!profile->counters[i].is_loss || !profile->counters[i].value);
 	CHECK_STR(rec_info(profile, "cupti_attaches"), "11");
-	profile_free(profile);
 	replay(exec, 1);
 	CHECK_EQ(fake.graph_result(), 0);
 	proton_holder_set(NULL);
@@ -159,22 +150,17 @@ TEST(cupti_is_left_between_windows_while_graphs_are_replayed_often)
 
 TEST(captures_are_seen_between_windows_while_cupti_stays_attached)
 {
-	struct profile *profile;
-	uint32_t exec;
-
 	proton_holder_set(&holder);
 	start_windows(MODE);
 	launch_in_window(1);
-	exec = make_graph();
+	uint32_t exec = make_graph();
 	replay(exec, 5);
 	open_window();
 	replay(exec, 3);
-	profile = finish();
-	CHECK_EQ(samples_of(profile, "<captured_at>/cap/node"), 6);
+	CHECK_EQ(samples_of(finish(), "<captured_at>/cap/node"), 6);
 	CHECK_EQ(fake.calls("cuptiFinalize"), 1);
 	replay(exec, 1);
 	CHECK_EQ(fake.graph_result(), 0);
-	profile_free(profile);
 	proton_holder_set(NULL);
 }
 
@@ -240,13 +226,10 @@ TEST(kernels_in_flight_when_a_window_opens_are_dropped_and_counted)
 
 TEST(windows_end_when_their_gpu_memory_is_used_up)
 {
-	struct profile *profile;
-	uint32_t exec;
-
 	rec_begin_saying();
 	proton_holder_set(&holder);
 	start_windows(MODE ":memory=3MB"); /* 5 times 0.57 MB */
-	exec = make_graph();
+	uint32_t exec = make_graph();
 	for (int i = 0; i < 5; i++) {
 		if (i)
 			open_window();
@@ -257,9 +240,7 @@ TEST(windows_end_when_their_gpu_memory_is_used_up)
 		windows_skip(1000 * SECOND);
 	CHECK_U64(attach_memory_bytes(false), 5 * 570000);
 	CHECK_EQ(rec_printed("kernels are not recorded any more: windows have used 2 MB"), 1);
-	profile = finish();
-	CHECK_STR(rec_info(profile, "windows_memory_bytes"), "2850000");
-	profile_free(profile);
+	CHECK_STR(rec_info(finish(), "windows_memory_bytes"), "2850000");
 	proton_holder_set(NULL);
 }
 
@@ -267,11 +248,10 @@ TEST(the_distance_grows_with_the_memory_that_is_used)
 {
 	uint64_t first_ns = 0;
 	uint64_t all_ns = 0;
-	uint32_t exec;
 
 	proton_holder_set(&holder);
 	start_windows(MODE ":memory=20MB"); /* 35 times */
-	exec = make_graph();
+	uint32_t exec = make_graph();
 	for (int i = 0; i < 34; i++) {
 		replay(exec, 200);
 		close_window();
@@ -291,7 +271,6 @@ TEST(the_distance_grows_with_the_memory_that_is_used)
 
 TEST(a_session_may_end_and_rest_between_windows)
 {
-	struct profile *profile;
 	int session = start_windows(MODE);
 
 	launch_in_window(2);
@@ -302,45 +281,38 @@ TEST(a_session_may_end_and_rest_between_windows)
 	CHECK_EQ(proton_activate(session, NULL), PROTON_OK);
 	open_window();
 	launch_in_window(1);
-	profile = finish();
+	struct profile *profile = finish();
 	CHECK_EQ(samples_of(profile, "k"), 3);
-	profile_free(profile);
 	start_windows(MODE); /* another first window */
 	launch_ns("k", 1000);
 	profile = finish();
 	CHECK_U64(rec_count(profile, "k"), 1);
-	profile_free(profile);
 }
 
 TEST(a_session_that_ends_in_its_first_window_has_what_was_recorded)
 {
-	struct profile *profile;
-
 	start_windows(MODE);
 	for (int i = 0; i < 1000; i++)
 		launch_ns("k", 1000);
-	profile = finish();
+	struct profile *profile = finish();
 	CHECK_EQ(samples_of(profile, "k"), 1000);
 	/* The window was closed while the session ended. */
 	CHECK_LE(1000, rec_count(profile, "k"));
 	CHECK_LE(rec_count(profile, "k"), 1100);
 	CHECK(!rec_value(profile, "k", ESTIMATES_INTERVAL));
-	profile_free(profile);
 }
 
 TEST(metrics_of_captured_kernels_count_by_the_weight_of_their_window)
 {
 	struct proton_metric flops = {
 		.name = "flops", .type = PROTON_METRIC_INT64, .value.int64 = 3};
-	struct profile *profile;
 	uint32_t graph, exec;
-	uint64_t token;
 
 	proton_holder_set(&holder);
 	start_windows("default:windows=10s/100s");
 	graph = fake.graph_create();
 	fake.call(CUPTI_CALL_BEGIN_CAPTURE_V2, 0);
-	token = proton_scope_enter("cap");
+	uint64_t token = proton_scope_enter("cap");
 	CHECK_EQ(proton_metrics_add(proton_context_here(), &flops, 1, NULL), PROTON_OK);
 	fake.graph_capture_kernel(graph, "node");
 	proton_scope_exit(token, NULL);
@@ -350,9 +322,7 @@ TEST(metrics_of_captured_kernels_count_by_the_weight_of_their_window)
 	close_window();
 	open_window();
 	replay(exec, 1); /* weight 10, or more if the windows cost too much */
-	profile = finish();
-	CHECK_LE(33, value_at(profile, "<captured_at>/cap", "flops"));
-	profile_free(profile);
+	CHECK_LE(33, value_at(finish(), "<captured_at>/cap", "flops"));
 	proton_holder_set(NULL);
 }
 
@@ -368,9 +338,6 @@ static void step(int count, useconds_t us)
 
 TEST(the_rate_of_steps_outside_corrects_that_in_windows)
 {
-	struct profile *profile;
-	const char *slowness;
-
 	start_windows(MODE);
 	close_window();
 	for (int i = 0; i < 6; i++) {
@@ -379,15 +346,14 @@ TEST(the_rate_of_steps_outside_corrects_that_in_windows)
 		step(20, 3000); /* they are slower in windows */
 		close_window();
 	}
-	profile = finish();
-	slowness = rec_info(profile, "windows_slowness");
+	struct profile *profile = finish();
+	const char *slowness = rec_info(profile, "windows_slowness");
 	CHECK(strtod(slowness, NULL) > 1.3);
 	CHECK(strtod(slowness, NULL) < 3);
 	/* 360 steps, of which 120 are in windows. */
 	CHECK_EQ(samples_of(profile, "k"), 120);
 	CHECK_LT(270, rec_count(profile, "k"));
 	CHECK_LT(rec_count(profile, "k"), 450);
-	profile_free(profile);
 }
 
 TEST(modes_of_windows_are_checked)
@@ -459,13 +425,12 @@ TEST(nothing_grows_with_the_number_of_windows)
 	const char *given = getenv("PROTON_TEST_WINDOWS");
 	int count = given ? atoi(given) : TAP_IS_SANITIZED ? 100 : 1000;
 	uint64_t bytes, resident, ns, later_ns;
-	int descriptors;
 
 	start_windows(MODE);
 	launch_in_window(3);
 	ns = many_windows(count / 10);
 	resident = resident_bytes();
-	descriptors = count_descriptors();
+	int descriptors = count_descriptors();
 	bytes = file_bytes();
 	later_ns = many_windows(count);
 	printf("# %d windows: %llu us each, before %llu; %+lld bytes\n", count,

@@ -72,18 +72,15 @@ TEST(instrumentation_is_not_seen_by_cupti)
 				     "units 0\nscope s\ncode 0 0\n";
 	void (*set_on_launch)(void (*)(bool, uint32_t));
 	void (*set_on_memory)(void (*)(void));
-	struct proton_error err = {0};
-	uint64_t scope;
 	int session = start_session("a", "cupti", NULL, PROTON_SESSION_MEMORY);
-
 	int other = start_session("b", "instrumentation", "default:optimizations=time_shift", 0);
 
 	fake_find(&set_on_launch, cuda, "fake_set_on_launch");
 	fake_find(&set_on_memory, cuda, "fake_set_on_memory");
 	set_on_launch(on_launch);
 	set_on_memory(on_memory);
-	CHECK_OK(proton_instrument_kernel(1, "mm", layout, &err), err);
-	scope = proton_scope_enter("step"); /* where threads without scopes are */
+	CHECK_DONE(proton_instrument_kernel(1, "mm", layout, &err));
+	uint64_t scope = proton_scope_enter("step"); /* where threads without scopes are */
 	CHECK(proton_instrument_buffer(128, 128, STREAM) != 0);
 	proton_instrument_launched(1, STREAM);
 	launch_ns("mm", 7);

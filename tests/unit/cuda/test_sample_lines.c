@@ -4,8 +4,6 @@
  */
 #include "unit/cuda/cuda_session.h"
 
-#include <sys/stat.h>
-
 #include "model/samples.h"
 
 #define SEPARATOR "\n//PTX\n"
@@ -14,11 +12,10 @@ static uint8_t gpu0;
 
 static char *corpus_file(const char *name, size_t *length)
 {
-	struct proton_error err;
 	char path[512], *bytes;
 
 	snprintf(path, sizeof(path), "%s/fuzz/corpus/line_table/%s", TESTS_DIR, name);
-	CHECK_OK(file_read_all(path, NULL, &bytes, length, &err), err);
+	CHECK_DONE(file_read_all(path, NULL, &bytes, length, &err));
 	return bytes;
 }
 
@@ -53,16 +50,13 @@ static void append_lines(const struct profile *profile, uint32_t node, struct ou
 /* The lines below kernel "one", after samples at two offsets of it. */
 static const char *sampled_lines(const char *cubin, size_t length, const uint32_t offsets[2])
 {
-	struct profile *profile;
 	static struct out out;
-	int session;
-	void *module;
 
 	setenv("FAKE_CUDA_NO_CONTEXT", "1", 1);
 	load_fake();
-	session = REC_START(.backend = "cupti", .mode = "pcsampling");
+	int session = REC_START(.backend = "cupti", .mode = "pcsampling");
 	fake.context_create(&gpu0);
-	module = fake.module_load(cubin, length);
+	void *module = fake.module_load(cubin, length);
 	fake.launch(&(struct fake_launch){
 		.call = CUPTI_CALL_LAUNCH_KERNEL,
 		.name = "one",
@@ -80,7 +74,7 @@ static const char *sampled_lines(const char *cubin, size_t length, const uint32_
 						       .reason = "wait",
 						       .samples = 5 + i});
 	CHECK_EQ(proton_deactivate(session, true, NULL), PROTON_OK);
-	profile = finish();
+	struct profile *profile = finish();
 	out_init(&out, -1);
 	CHECK_NE(rec_node(profile, "one"), REC_NOWHERE);
 	append_lines(profile, rec_node(profile, "one"), &out);
@@ -88,7 +82,6 @@ static const char *sampled_lines(const char *cubin, size_t length, const uint32_
 		if (strcmp(profile_text(profile, profile->info[i].key), "pc_sampling_lines") == 0)
 			out_printf(&out, "; %s", profile_text(profile, profile->info[i].value));
 	out_byte(&out, '\0');
-	profile_free(profile);
 	return out.bytes;
 }
 

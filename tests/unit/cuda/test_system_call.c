@@ -1,16 +1,11 @@
 /* Waiting for threads in a long ioctl: here of a listener to system calls, seccomp_unotify(2). */
 #include "unit/tap.h"
 
-#include <errno.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
-#include <pthread.h>
-#include <stdatomic.h>
 #include <stddef.h>
 #include <sys/ioctl.h>
-#include <sys/prctl.h>
 #include <sys/syscall.h>
-#include <unistd.h>
 
 #include "backend/cuda/hold.h"
 #include "backend/cuda/system_call.h"

@@ -157,13 +157,11 @@ TEST(the_library_next_to_the_loaded_hip_comes_before_every_other_installation)
 
 TEST(a_library_that_would_bring_a_second_hsa_runtime_is_refused)
 {
-	const char *answer;
-
 	place("own/libamdhip64.so");
 	place("own/libhsa-runtime64.so");
 	place("loader/" SDK ".1");
-	answer = FIND("SEARCH_LOADED_FIRST=own/libhsa-runtime64.so",
-		      "SEARCH_LOADED=own/libamdhip64.so", "LD_LIBRARY_PATH=loader");
+	const char *answer = FIND("SEARCH_LOADED_FIRST=own/libhsa-runtime64.so",
+				  "SEARCH_LOADED=own/libamdhip64.so", "LD_LIBRARY_PATH=loader");
 	CHECK_HAS(answer, "cannot find " SDK ".1 next to the HIP that this process uses");
 	CHECK_HAS(answer, rec_path("own"));
 	/* The same before HIP is loaded. */

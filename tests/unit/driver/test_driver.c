@@ -2,11 +2,8 @@
 #include "unit/fakes.h"
 #include "unit/tap.h"
 
-#include <fcntl.h>
 #include <grp.h>
-#include <pthread.h>
 #include <semaphore.h>
-#include <stdatomic.h>
 #include <sys/sendfile.h>
 
 #include "driver/driver.h"
@@ -62,10 +59,9 @@ static void need_fake(void)
 static void in_child(void (*run)(size_t), size_t index)
 {
 	int status;
-	pid_t pid;
 
 	fflush(stdout);
-	pid = fork();
+	pid_t pid = fork();
 	if (pid == 0) {
 		alarm(20);
 		run(index);
@@ -117,11 +113,9 @@ static void run_as_other_user(const char *path, char *text, size_t capacity)
 	char *const environment[] = {(char[]){"PROTON_CUDA_PATH=/planted/libcuda.so.1"},
 				     (char[]){SHOWS_ERROR "=1"}, NULL};
 	int ends[2];
-	ssize_t length;
-	pid_t pid;
 
 	CHECK_EQ(pipe(ends), 0);
-	pid = fork();
+	pid_t pid = fork();
 	if (pid == 0) {
 		alarm(20);
 		dup2(ends[1], STDOUT_FILENO);
@@ -130,7 +124,7 @@ static void run_as_other_user(const char *path, char *text, size_t capacity)
 		_exit(1);
 	}
 	close(ends[1]);
-	length = read(ends[0], text, capacity - 1);
+	ssize_t length = read(ends[0], text, capacity - 1);
 	text[length > 0 ? length : 0] = '\0';
 	close(ends[0]);
 	CHECK_EQ(waitpid(pid, NULL, 0), pid);
@@ -158,10 +152,9 @@ TEST(a_privileged_program_does_not_load_what_the_environment_names)
 TEST(missing_library_is_an_error_until_there_is_one)
 {
 	struct proton_error err = {0};
-	char *fake;
 
 	need_fake();
-	fake = strdup(getenv("PROTON_CUDA_PATH"));
+	char *fake = strdup(getenv("PROTON_CUDA_PATH"));
 	setenv("PROTON_CUDA_PATH", "/nonexistent/libcuda.so.1", 1);
 	CHECK(!driver_cuda_is_likely());
 	for (size_t i = 0; i < USERS; i++) {
@@ -251,11 +244,10 @@ static void check_device(uint32_t id, uint32_t ordinal, const char *arch)
 TEST(architecture_is_the_compute_capability)
 {
 	static const char *const archs[] = {"121", "120", "100", "90", "89", "86", "80", "75"};
-	struct proton_error err;
 
 	need_fake();
 	setenv("FAKE_CUDA_GPUS", "GB10,RTX 5090,B200,H200,L4,A40,A100,T4", 1);
-	CHECK_OK(driver_load_cuda(FOR_RECORDING, &err), err);
+	CHECK_DONE(driver_load_cuda(FOR_RECORDING, &err));
 	for (uint32_t i = 0; i < 8; i++)
 		check_device(gpu_device_of_cuda(i), i, archs[i]);
 }
@@ -263,19 +255,17 @@ TEST(architecture_is_the_compute_capability)
 TEST(properties_are_read_once_per_device_for_all_users)
 {
 	uint32_t (*calls)(const char *name);
-	struct proton_error err;
 	uint32_t first, second, queries;
-	int mode;
 
 	fake_find(&calls, fake_open("PROTON_CUDA_PATH"), "fake_calls");
-	CHECK_OK(driver_load_cuda(FOR_RECORDING, &err), err);
+	CHECK_DONE(driver_load_cuda(FOR_RECORDING, &err));
 	second = gpu_device_of_cuda(1);
 	first = gpu_device_of_cuda(0);
 	check_device(first, 0, "90");
 	check_device(second, 1, "89");
 	queries = calls("cuDeviceGetAttribute");
-	CHECK_OK(driver_bind(false, &err), err);
-	mode = driver_own_begin();
+	CHECK_DONE(driver_bind(false, &err));
+	int mode = driver_own_begin();
 	CHECK_EQ(gpu_device_here(), first);
 	CHECK_U64(gpu_device_timer_khz(), 1000000);
 	driver_own_end(mode);
@@ -288,13 +278,11 @@ TEST(properties_are_read_once_per_device_for_all_users)
 TEST(a_device_without_an_identity_is_described)
 {
 	char uuid[48];
-	const struct device *device;
-	struct proton_error err;
 
 	need_fake();
-	CHECK_OK(driver_load_cuda(FOR_RECORDING, &err), err);
+	CHECK_DONE(driver_load_cuda(FOR_RECORDING, &err));
 	setenv("FAKE_CUDA_NO_ID", "1", 1);
-	device = devices_get(gpu_device_of_cuda(1));
+	const struct device *device = devices_get(gpu_device_of_cuda(1));
 	CHECK(device);
 	CHECK_STR(device->name, "Fake GPU 1");
 	CHECK_STR(device->pci, "");
@@ -310,10 +298,9 @@ TEST(a_device_without_an_identity_is_described)
 TEST(the_capture_mode_of_the_thread_is_restored_after_own_work)
 {
 	int (*exchange)(int *mode);
-	struct proton_error err;
 
 	fake_find(&exchange, fake_open("PROTON_CUDA_PATH"), "cuThreadExchangeStreamCaptureMode");
-	CHECK_OK(driver_bind(false, &err), err);
+	CHECK_DONE(driver_bind(false, &err));
 	for (int first = 0; first <= 1; first++) {
 		int mode = first;
 
@@ -339,10 +326,9 @@ TEST(the_capture_mode_of_the_thread_is_restored_after_own_work)
 TEST(without_a_context_there_is_no_device)
 {
 	void (*fail)(const char *name, uint32_t first, uint32_t count, int code);
-	struct proton_error err;
 
 	fake_find(&fail, fake_open("PROTON_CUDA_PATH"), "fake_fail");
-	CHECK_OK(driver_bind(false, &err), err);
+	CHECK_DONE(driver_bind(false, &err));
 	fail("cuCtxGetDevice", 1, 1, 201);
 	CHECK_EQ(gpu_device_here(), DEVICE_NONE);
 	CHECK_EQ(gpu_device_here(), 0);
@@ -350,9 +336,7 @@ TEST(without_a_context_there_is_no_device)
 
 static void *load(void *unused)
 {
-	struct proton_error err;
-
-	CHECK_OK(driver_load_cuda(FOR_RECORDING, &err), err);
+	CHECK_DONE(driver_load_cuda(FOR_RECORDING, &err));
 	return NULL;
 }
 

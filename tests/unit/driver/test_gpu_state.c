@@ -2,9 +2,6 @@
 #include "unit/fakes.h"
 #include "unit/tap.h"
 
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include "driver/gpu_state.h"
 #include "fake/fake_nvml.h"
 #include "record/store/devices.h"
@@ -147,12 +144,11 @@ TEST(a_missing_library_is_looked_for_once)
 TEST(a_forked_child_does_not_use_the_nvml_of_its_parent)
 {
 	int status;
-	pid_t pid;
 
 	begin();
 	set_busy(1000);
 	gpu_state_sample();
-	pid = fork();
+	pid_t pid = fork();
 	if (pid == 0) {
 		gpu_state_forked();
 		gpu_state_sample();

@@ -62,10 +62,9 @@ static int try_start(struct proton_error *err)
 static int start(void)
 {
 	struct proton_error err = {0};
-	int session;
 
 	find_hip();
-	session = try_start(&err);
+	int session = try_start(&err);
 	if (session < 0)
 		FAIL("start: %s", err.text);
 	return session;
@@ -85,9 +84,8 @@ static int add_kernel(struct proton_error *err)
 static int begin(void)
 {
 	int session = start();
-	struct proton_error err = {0};
 
-	CHECK_OK(add_kernel(&err), err);
+	CHECK_DONE(add_kernel(&err));
 	return session;
 }
 
@@ -131,10 +129,8 @@ static void flush(int session)
 /* A launch into the stream's capture: the buffer of its replays. */
 static uint64_t capture(void)
 {
-	uint64_t address;
-
 	hip_fake.set_capture(STREAM, 1);
-	address = proton_instrument_buffer(256, 128, STREAM);
+	uint64_t address = proton_instrument_buffer(256, 128, STREAM);
 	CHECK(address != 0);
 	proton_instrument_launched(FUNCTION, STREAM);
 	return address;
@@ -159,11 +155,10 @@ TEST(every_function_of_the_table)
 #include "driver/cuda_functions.def"
 #undef X
 	};
-	struct proton_error err = {0};
 
 	find_hip();
 	CHECK(!driver_is_bound());
-	CHECK_OK(driver_bind(true, &err), err);
+	CHECK_DONE(driver_bind(true, &err));
 	CHECK(driver_is_bound());
 	for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++) {
 		void *function;
@@ -218,16 +213,13 @@ TEST(a_kernel_of_the_other_vendor)
 
 TEST(the_device_is_described)
 {
-	struct profile *profile;
-	const struct row_device *device;
-
 	begin();
 	CHECK_EQ(hip_fake.set_device(1), 0);
 	CHECK(launch());
-	profile = rec_finish();
+	struct profile *profile = rec_finish();
 	CHECK_EQ(cycles(profile), 1000);
 	CHECK_U64(profile->device_count, 1);
-	device = &profile->devices[0];
+	const struct row_device *device = &profile->devices[0];
 	CHECK_STR(profile_text(profile, device->type), "HIP");
 	CHECK_STR(profile_text(profile, device->arch), "gfx90a");
 	CHECK_STR(profile_text(profile, device->name), "Fake Instinct 1");
@@ -236,17 +228,14 @@ TEST(the_device_is_described)
 	CHECK_U64(device->memory_clock_khz, 1600000);
 	CHECK_U64(device->bus_width_bits, 4096);
 	CHECK_U64(device->processors, 110);
-	profile_free(profile);
 }
 
 /* For backends that only record: the driver of instrumented kernels stays free. */
 TEST(devices_are_described_by_their_number_without_instrumentation)
 {
-	struct proton_error err = {0};
-
 	setenv("FAKE_HIP_GPUS", "RX 7900 XTX,MI355X,MI250X,MI300X", 1);
 	find_hip();
-	CHECK_OK(driver_load_hip(&err), err);
+	CHECK_DONE(driver_load_hip(&err));
 	CHECK(!driver_is_bound());
 	CHECK_EQ(amd_gpus_hip_count(), 4);
 	hip_fake.fail("hipGetDeviceCount", 1, 1, 100);
@@ -274,17 +263,14 @@ TEST(devices_are_described_by_their_number_without_instrumentation)
 /* There is no calibration kernel: a user must set the overhead. */
 TEST(overhead_set_by_the_user)
 {
-	struct profile *profile;
-
 	mode = "default:optimizations=time_shift";
 	for (int is_reported = 0; is_reported < 2; is_reported++) {
 		if (is_reported)
 			setenv("PROTON_INSTRUMENT_COST", "40,100", 1);
 		begin();
 		CHECK(launch());
-		profile = rec_finish();
+		struct profile *profile = rec_finish();
 		CHECK_EQ(cycles(profile), is_reported ? 960 : 1000);
-		profile_free(profile);
 	}
 	unsetenv("PROTON_INSTRUMENT_COST");
 	mode = NULL;
@@ -293,33 +279,27 @@ TEST(overhead_set_by_the_user)
 /* hipEventQuery() invalidates the capture of a stream on which the event was recorded before. */
 TEST(capture_stays_valid)
 {
-	struct profile *profile;
 	int session = begin();
-	uint64_t address;
 
 	hip_fake.hold_events(true);
 	CHECK(launch());
-	address = capture();
+	uint64_t address = capture();
 	hip_fake.hold_events(false);
 	flush(session);
 	CHECK_U64(hip_fake.invalidated_captures(), 0);
 	hip_fake.set_capture(0, 0);
 	write_records(address);
-	profile = rec_finish();
-	CHECK_EQ(cycles(profile), 2000);
-	profile_free(profile);
+	CHECK_EQ(cycles(rec_finish()), 2000);
 }
 
 static char *timeline(const struct profile *profile)
 {
-	struct proton_error err = {0};
 	struct out out;
 	size_t length;
-	char *text;
 
 	out_init(&out, -1);
-	CHECK_OK(export_chrome_trace(profile, &out, &err), err);
-	text = out_take(&out, &length);
+	CHECK_DONE(export_chrome_trace(profile, &out, &err));
+	char *text = out_take(&out, &length);
 	out_fini(&out);
 	return text;
 }
@@ -342,7 +322,6 @@ TEST(the_rate_of_the_timer)
 		CHECK_HAS(text, "\"dur\":0.500,");
 		CHECK_HAS(text, "\"Frequency (MHz)\":2000,");
 		free(text);
-		profile_free(profile);
 	}
 }
 
@@ -370,10 +349,9 @@ TEST(current_device_is_preserved)
 {
 	int session = begin();
 	int device = -1;
-	uint64_t address;
 
 	CHECK_EQ(hip_fake.set_device(1), 0);
-	address = capture();
+	uint64_t address = capture();
 	hip_fake.set_capture(0, 0);
 	write_records(address);
 	CHECK_EQ(hip_fake.set_device(0), 0);
@@ -389,13 +367,11 @@ TEST(current_device_is_preserved)
  */
 static void survive(const char *name, uint32_t call)
 {
-	struct profile *profile;
-	bool is_sampled;
 	uint64_t lost;
 	int session = begin();
 
 	hip_fake.fail(name, call, 1, 999);
-	is_sampled = launch();
+	bool is_sampled = launch();
 	CHECK_EQ(hip_fake.last_error(), 0);
 	flush(session);
 	CHECK_EQ(hip_fake.last_error(), 0);
@@ -403,11 +379,10 @@ static void survive(const char *name, uint32_t call)
 	CHECK(launch());
 	flush(session);
 	lost = rec_counter(session, "lost: undecodable intra-kernel record");
-	profile = rec_finish();
+	struct profile *profile = rec_finish();
 	CHECK_LE(1000, cycles(profile));
 	CHECK(lost != UINT64_MAX);
 	CHECK(cycles(profile) == 2000 || !is_sampled || lost > 0);
-	profile_free(profile);
 }
 
 TEST(any_call_may_fail)

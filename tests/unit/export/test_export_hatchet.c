@@ -42,15 +42,13 @@ typedef int (*export_fn)(const struct profile *profile, struct out *out, struct 
 /* The text of a profile, which is freed. */
 static char *exported(struct profile *profile, export_fn export)
 {
-	struct proton_error err;
 	struct out out;
 	size_t length;
-	char *text;
 
 	out_init(&out, -1);
-	CHECK_OK(export(profile, &out, &err), err);
-	CHECK_OK(out_finish(&out, &err), err);
-	text = out_take(&out, &length);
+	CHECK_DONE(export(profile, &out, &err));
+	CHECK_DONE(out_finish(&out, &err));
+	char *text = out_take(&out, &length);
 	profile_free(profile);
 	return text;
 }
@@ -113,7 +111,6 @@ TEST(the_text_has_upstreams_shape)
 	struct profile *profile = profile_new();
 	uint32_t scope = node(profile, 0, "layer \"1\"");
 	uint32_t mm = node(profile, scope, "mm");
-	char *text;
 
 	kernel(profile, mm, "CUDA", 0, 2, 300);
 	profile->devices[0].arch = profile_add_text(profile, "90");
@@ -127,7 +124,7 @@ TEST(the_text_has_upstreams_shape)
 	profile_value(profile, scope,
 		      metric(profile, "cpu_time (ns)", PROTON_METRIC_INT64, METRIC_EXCLUSIVE))
 		->as.int64 = 7;
-	text = exported(profile, export_hatchet);
+	char *text = exported(profile, export_hatchet);
 	CHECK_STR(text, upstreams_shape);
 	free(text);
 }
@@ -162,21 +159,19 @@ TEST(non_additive_metrics_are_stored_next_to_roots_metrics)
 {
 	struct profile *profile = profile_new();
 	struct profile *again;
-	struct proton_error err;
 	uint32_t note = metric(profile, "note", PROTON_METRIC_STRING, METRIC_PROPERTY);
 	uint32_t own = metric(profile, "own", PROTON_METRIC_INT64, METRIC_EXCLUSIVE);
 	uint32_t vector = metric(profile, "v", PROTON_METRIC_DOUBLE_VECTOR, 0);
 	uint64_t elements[1] = {0};
 	uint32_t words = profile_vector(profile, elements, 1);
-	char *text;
 
 	profile_value(profile, 0, note)->as.string = profile_add_text(profile, "x");
 	profile_value(profile, 0, own)->as.int64 = 0;
 	profile_value(profile, 0, vector)->as.vector = words;
-	text = exported(profile, export_hatchet_compact);
+	char *text = exported(profile, export_hatchet_compact);
 	CHECK_HAS(text, "\"metrics\":{},\"proton\":{\"metrics\":{\"note\":\"x\",\"own\":0,"
 			"\"v\":[0.0]}}}");
-	CHECK_OK(profile_load_bytes("text", text, strlen(text), &again, &err), err);
+	CHECK_DONE(profile_load_bytes("text", text, strlen(text), &again, &err));
 	CHECK_EQ(again->value_count, 4);
 	CHECK_EQ(again->metrics[1].flags, METRIC_EXCLUSIVE);
 	profile_free(again);
@@ -187,7 +182,6 @@ TEST(a_kernel_on_several_devices_becomes_siblings)
 {
 	struct profile *profile = profile_new();
 	uint32_t mm = node(profile, 0, "mm");
-	char *text;
 
 	node(profile, mm, "below");
 	node(profile, 0, "next");
@@ -195,7 +189,7 @@ TEST(a_kernel_on_several_devices_becomes_siblings)
 	kernel(profile, mm, "CUDA", 10, 1, 20);
 	kernel(profile, mm, "CUDA", 2, 1, 30);
 	profile_value(profile, mm, metric(profile, "bytes", PROTON_METRIC_INT64, 0))->as.int64 = 9;
-	text = exported(profile, export_hatchet_compact);
+	char *text = exported(profile, export_hatchet_compact);
 	CHECK_STR(text,
 		  "[{\"children\":["
 		  "{\"children\":[{\"children\":[],\"frame\":{\"name\":\"below\","
@@ -229,13 +223,12 @@ TEST(a_metric_named_like_a_built_in_one_is_renamed)
 	uint32_t scope = node(profile, 0, "scope");
 	uint32_t count = metric(profile, "count", PROTON_METRIC_INT64, 0);
 	uint32_t taken = metric(profile, "count (user)", PROTON_METRIC_INT64, METRIC_EXCLUSIVE);
-	char *text;
 
 	kernel(profile, mm, "CPU", 0, 1, 10);
 	profile_value(profile, mm, count)->as.int64 = 77;
 	profile_value(profile, mm, taken)->as.int64 = 5;
 	profile_value(profile, scope, count)->as.int64 = 8;
-	text = exported(profile, export_hatchet_compact);
+	char *text = exported(profile, export_hatchet_compact);
 	CHECK_HAS(text, "\"metrics\":{\"count\":1,\"count (user)\":5,\"count (user) (user)\":77,"
 			"\"device_id\":\"0\",\"device_type\":\"CPU\",\"time (ns)\":10}}");
 	CHECK_HAS(text, "\"name\":\"scope\",\"type\":\"function\"},\"metrics\":{\"count\":8}}");
@@ -247,12 +240,11 @@ TEST(names_that_hatchet_uses_itself_are_renamed)
 {
 	struct profile *profile = profile_new();
 	uint32_t at = node(profile, 0, "");
-	char *text;
 
 	profile_value(profile, at, metric(profile, "name", PROTON_METRIC_INT64, 0))->as.int64 = 1;
 	profile_value(profile, at, metric(profile, "node", PROTON_METRIC_INT64, METRIC_EXCLUSIVE))
 		->as.int64 = 2;
-	text = exported(profile, export_hatchet_compact);
+	char *text = exported(profile, export_hatchet_compact);
 	CHECK_HAS(text, "{\"name\":\"<unnamed>\",\"type\":\"function\"},"
 			"\"metrics\":{\"name (user)\":1,\"node (user)\":2}}");
 	CHECK_HAS(text, "\"metrics\":{\"name (user)\":0}}");
@@ -262,11 +254,10 @@ TEST(names_that_hatchet_uses_itself_are_renamed)
 TEST(kernels_at_root_show_no_device)
 {
 	struct profile *profile = profile_new();
-	char *text;
 
 	kernel(profile, 0, "CUDA", 0, 2, 10);
 	kernel(profile, 0, "CUDA", 1, 3, 20);
-	text = exported(profile, export_hatchet_compact);
+	char *text = exported(profile, export_hatchet_compact);
 	CHECK_HAS(text, "\"metrics\":{\"count\":5,\"time (ns)\":30}}");
 	free(text);
 }
@@ -276,7 +267,6 @@ TEST(extras_are_stored_next_to_the_metrics)
 	struct profile *profile = profile_new();
 	uint32_t mm = node(profile, 0, "mm");
 	struct profile_kernel *row = kernel(profile, mm, "CUDA", 0, 3, 300);
-	char *text;
 
 	row->min_ns = 40;
 	row->max_ns = 200;
@@ -290,7 +280,7 @@ TEST(extras_are_stored_next_to_the_metrics)
 	profile->end_ns = 2;
 	profile->is_unfinished = true;
 	profile->is_damaged = true;
-	text = exported(profile, export_hatchet_compact);
+	char *text = exported(profile, export_hatchet_compact);
 	CHECK_HAS(text, "\"time (ns)\":300},\"proton\":{\"histogram (ns)\":{\"32\":1,\"192\":2},"
 			"\"max (ns)\":200,\"min (ns)\":40}}]");
 	CHECK_HAS(text,
@@ -312,11 +302,10 @@ TEST(protons_extensions_are_on_one_line)
 	struct row_config other = {.flags = CONFIG_OTHER, .count = 4, .total_ns = 5};
 	struct profile *profile = profile_new();
 	struct profile_kernel *row = kernel(profile, node(profile, 0, "mm"), "CUDA", 0, 1, 300);
-	char *text;
 
 	row->first_config = profile_config(profile, 0, &launch);
 	row->first_config = profile_config(profile, row->first_config, &other);
-	text = exported(profile, export_hatchet);
+	char *text = exported(profile, export_hatchet);
 	CHECK_HAS(text, "                \"proton\": {\"configs\":["
 			"{\"block\":[128,1,1],\"count\":1,"
 			"\"dynamic_shared (bytes)\":49152,\"grid\":[70000,2,1],\"registers\":32,"
@@ -361,18 +350,17 @@ TEST(large_profiles_are_a_line_per_node)
 {
 	struct profile *profile = profile_new();
 	struct profile *again;
-	struct proton_error err;
 	struct out out;
 	size_t lines = 0;
 
 	for (int i = 0; i < 100001; i++)
 		node(profile, 0, "n");
 	out_init(&out, -1);
-	CHECK_OK(export_hatchet(profile, &out, &err), err);
+	CHECK_DONE(export_hatchet(profile, &out, &err));
 	for (size_t i = 0; i < out.length; i++)
 		lines += out.bytes[i] == '\n';
 	CHECK_EQ(lines, 100001 + 3); /* and one for ROOT, one for the devices, one at the end */
-	CHECK_OK(profile_load_hatchet(out.bytes, out.length, &again, &err), err);
+	CHECK_DONE(profile_load_hatchet(out.bytes, out.length, &again, &err));
 	CHECK_EQ(again->node_count, 100002);
 	CHECK(!again->is_damaged);
 	profile_free(profile);
@@ -384,12 +372,11 @@ TEST(a_name_longer_than_the_buffer_is_written)
 {
 	struct profile *profile = profile_new();
 	char *name = malloc(200001);
-	char *text;
 
 	memset(name, '\n', 200000);
 	name[200000] = '\0';
 	node(profile, 0, name);
-	text = exported(profile, export_hatchet_compact);
+	char *text = exported(profile, export_hatchet_compact);
 	CHECK_LT(400000, strlen(text));
 	free(text);
 	free(name);
@@ -423,7 +410,6 @@ TEST(a_long_name_that_many_frames_share_is_not_kept_for_each)
 	struct profile *profile = profile_new();
 	char *file = malloc(1 << 20);
 	struct plan_texts texts;
-	struct proton_error err;
 	size_t length;
 
 	CHECK(file != NULL);
@@ -431,7 +417,7 @@ TEST(a_long_name_that_many_frames_share_is_not_kept_for_each)
 	file[(1 << 20) - 1] = '\0';
 	for (uint32_t line = 1; line <= 300; line++)
 		build_source(profile, 0, file, line, "g");
-	CHECK_OK(plan_texts_init(&texts, profile, json_quote, &err), err);
+	CHECK_DONE(plan_texts_init(&texts, profile, json_quote, &err));
 	CHECK_LT(texts.bytes.length, 32 << 20);
 	for (uint32_t frame = 1; frame <= 300; frame++) {
 		char end[16];

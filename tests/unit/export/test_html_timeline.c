@@ -45,7 +45,6 @@ static const char *line_of(uint64_t slices_before, struct out *out)
 	struct export_view page = {
 		.profile = profile, .shown = shown, .owner = owner, .write_name = write_name};
 	struct html_timeline line;
-	struct proton_error err;
 
 	out_init(out, -1);
 	html_timeline_init(&line, &page, out);
@@ -57,7 +56,7 @@ static const char *line_of(uint64_t slices_before, struct out *out)
 		html_timeline_add(&line, profile, &part);
 	}
 	html_timeline_end(&line);
-	CHECK_OK(out_finish(out, &err), err);
+	CHECK_DONE(out_finish(out, &err));
 	profile_free(profile);
 	out_byte(out, '\0');
 	return out->bytes;

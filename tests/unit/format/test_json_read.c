@@ -6,12 +6,11 @@
 static const char *tokens_of(const char *bytes, size_t length)
 {
 	struct json_reader reader;
-	const char *text;
 	char *copy = malloc(length ? length : 1); /* no byte after it, for AddressSanitizer */
 
 	memcpy(copy, bytes, length);
 	json_reader_init(&reader, copy, length);
-	text = tokens_text(&reader.source);
+	const char *text = tokens_text(&reader.source);
 	json_reader_fini(&reader);
 	free(copy);
 	return text;

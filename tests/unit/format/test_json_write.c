@@ -44,12 +44,11 @@ TEST(pretty_is_indented_by_four)
 {
 	struct json_writer json;
 	struct out out;
-	char *text;
 
 	out_init(&out, -1);
 	json_writer_init(&json, &out, true);
 	write_sample(&json);
-	text = taken(&out);
+	char *text = taken(&out);
 	CHECK_STR(text, "[\n"
 			"    {\n"
 			"        \"children\": [],\n"
@@ -71,12 +70,11 @@ TEST(compact_has_no_white_space)
 {
 	struct json_writer json;
 	struct out out;
-	char *text;
 
 	out_init(&out, -1);
 	json_writer_init(&json, &out, false);
 	write_sample(&json);
-	text = taken(&out);
+	char *text = taken(&out);
 	CHECK_STR(text, "[{\"children\":[],\"metrics\":{\"count\":-3,\"vector\":[1.5,"
 			"18446744073709551615,true]}},{}]");
 	free(text);
@@ -101,11 +99,10 @@ TEST(indentation_stops_growing)
 static void check_quoted(const char *bytes, size_t length, const char *expected)
 {
 	struct out out;
-	char *text;
 
 	out_init(&out, -1);
 	json_quote(&out, bytes, length);
-	text = taken(&out);
+	char *text = taken(&out);
 	CHECK_STR(text, expected);
 	free(text);
 }
@@ -236,7 +233,6 @@ TEST(values_that_json_lacks_are_null)
 {
 	struct json_writer json;
 	struct out out;
-	char *text;
 
 	out_init(&out, -1);
 	json_writer_init(&json, &out, false);
@@ -245,7 +241,7 @@ TEST(values_that_json_lacks_are_null)
 	json_double(&json, INFINITY);
 	json_double(&json, -INFINITY);
 	json_end_array(&json);
-	text = taken(&out);
+	char *text = taken(&out);
 	CHECK_STR(text, "[null,null,null]");
 	free(text);
 }

@@ -58,12 +58,11 @@ TEST(containers_and_strings_take_their_shortest_form)
 static const char *tokens_of(const char *bytes, size_t length, struct proton_error *err)
 {
 	struct msgpack_reader reader;
-	const char *text;
 	char *copy = malloc(length ? length : 1); /* no byte after it, for AddressSanitizer */
 
 	memcpy(copy, bytes, length);
 	msgpack_reader_init(&reader, copy, length);
-	text = tokens_text(&reader.source);
+	const char *text = tokens_text(&reader.source);
 	if (err && reader.source.failure)
 		reader.source.error(&reader.source, err);
 	msgpack_reader_fini(&reader);

@@ -18,12 +18,11 @@ static size_t check_rows(const void *rows, uint64_t count, uint64_t columns)
 	char *back = calloc(1, bytes + 1);
 	struct out out;
 	size_t length;
-	char *packed;
 	char *exact; /* ASan sees a read past it */
 
 	out_init(&out, -1);
 	pack_rows(&out, rows, count, columns);
-	packed = out_take(&out, &length);
+	char *packed = out_take(&out, &length);
 	exact = malloc(length ? length : 1);
 	CHECK(packed && back && exact);
 	memcpy(exact, packed, length);
@@ -131,7 +130,6 @@ TEST(unpacked_strings_equal_those_that_were_packed)
 	struct out out;
 	size_t length = 0;
 	size_t packed_length;
-	char *packed;
 
 	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
 		size_t text = strlen(texts[i]);
@@ -141,7 +139,7 @@ TEST(unpacked_strings_equal_those_that_were_packed)
 	}
 	out_init(&out, -1);
 	CHECK(pack_strings(&out, bytes, length));
-	packed = out_take(&out, &packed_length);
+	char *packed = out_take(&out, &packed_length);
 	CHECK_EQ(packed_length, 2 * 7 + 10 + 1 + 1 + 11);
 	CHECK_U64(unpack_strings(back, length, packed, packed_length), length);
 	CHECK_EQ(memcmp(back, bytes, length), 0);
@@ -161,7 +159,6 @@ TEST(unpacked_strings_equal_those_that_were_packed)
 /* A session like that of a training step: scopes and kernels that ran several times. */
 static char *record(size_t kernels, size_t *length)
 {
-	struct proton_error err;
 	char *bytes;
 
 	REC_START(.name = rec_path("x"));
@@ -177,8 +174,8 @@ static char *record(size_t kernels, size_t *length)
 			proton_scope_exit(token, NULL);
 		}
 	}
-	CHECK_OK(proton_finalize(PROTON_ALL_SESSIONS, "proton", &err), err);
-	CHECK_OK(file_read_all(rec_path("x.proton"), NULL, &bytes, length, &err), err);
+	CHECK_DONE(proton_finalize(PROTON_ALL_SESSIONS, "proton", &err));
+	CHECK_DONE(file_read_all(rec_path("x.proton"), NULL, &bytes, length, &err));
 	return bytes;
 }
 
@@ -252,9 +249,7 @@ TEST(rows_of_a_later_version_are_shortened)
 		{.id = 1000, .row_bytes = 4, .rows = 1, .columns = 0x77},
 	};
 	struct profile_view view;
-	struct proton_error err;
 	struct out data, out;
-	const uint32_t *rows;
 
 	out_init(&data, -1);
 	pack_rows(&data, metrics, 2, 0x111);
@@ -264,10 +259,10 @@ TEST(rows_of_a_later_version_are_shortened)
 	out_bytes(&out, &header, sizeof(header));
 	out_bytes(&out, tables, sizeof(tables));
 	out_bytes(&out, data.bytes, data.length);
-	CHECK_OK(profile_view_open(&view, out.bytes, out.length, &err), err);
+	CHECK_DONE(profile_view_open(&view, out.bytes, out.length, &err));
 	CHECK(!view.is_damaged);
 	CHECK_U64(view.rows[TABLE_METRICS], 2);
-	rows = view.table[TABLE_METRICS];
+	const uint32_t *rows = view.table[TABLE_METRICS];
 	CHECK(rows[0] == 1 && rows[1] == 2 && rows[2] == 4 && rows[3] == 5);
 	profile_view_fini(&view);
 	out_fini(&data);

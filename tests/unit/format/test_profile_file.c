@@ -30,10 +30,9 @@ static void check_nodes(const struct profile_view *view, uint32_t count)
 
 static char *read_file(const char *file, size_t *length)
 {
-	struct proton_error err;
 	char *bytes;
 
-	CHECK_OK(file_read_all(rec_path(file), 0, &bytes, length, &err), err);
+	CHECK_DONE(file_read_all(rec_path(file), 0, &bytes, length, &err));
 	return bytes;
 }
 
@@ -41,11 +40,9 @@ TEST(a_table_of_several_extents_reads_as_one_array_while_it_is_written)
 {
 	struct profile_file file;
 	struct profile_view view;
-	struct proton_error err;
 	size_t length;
-	char *bytes;
 
-	CHECK_OK(profile_file_create(&file, rec_path("x.proton"), false, &err), err);
+	CHECK_DONE(profile_file_create(&file, rec_path("x.proton"), false, &err));
 	profile_file_mark(&file, PROFILE_FILE_RECORDING, 0);
 	add_nodes(&file, 100000);
 	for (int i = 0; i < 1000; i++)
@@ -53,8 +50,8 @@ TEST(a_table_of_several_extents_reads_as_one_array_while_it_is_written)
 	profile_file_commit(&file, TABLE_VALUES);
 	profile_file_view(&file, &view);
 	check_nodes(&view, 100000);
-	bytes = read_file("x.proton", &length);
-	CHECK_OK(profile_view_open(&view, bytes, length, &err), err);
+	char *bytes = read_file("x.proton", &length);
+	CHECK_DONE(profile_view_open(&view, bytes, length, &err));
 	CHECK(!view.is_damaged);
 	CHECK_EQ(view.state, PROFILE_FILE_RECORDING);
 	CHECK_EQ(view.pid, getpid());
@@ -70,9 +67,8 @@ TEST(rows_that_were_not_committed_are_not_read)
 {
 	struct profile_file file;
 	struct profile_view view;
-	struct proton_error err;
 
-	CHECK_OK(profile_file_create(&file, rec_path("x.proton"), false, &err), err);
+	CHECK_DONE(profile_file_create(&file, rec_path("x.proton"), false, &err));
 	CHECK(profile_file_append(&file, TABLE_NODES, 3));
 	profile_file_view(&file, &view);
 	CHECK_U64(view.rows[TABLE_NODES], 1);
@@ -83,20 +79,18 @@ TEST(a_compact_copy_holds_the_same_rows)
 {
 	struct profile_file file;
 	struct profile_view view, copy;
-	struct proton_error err;
 	struct out out;
 	size_t length;
-	char *bytes;
 
-	CHECK_OK(profile_file_create(&file, NULL, false, &err), err);
+	CHECK_DONE(profile_file_create(&file, NULL, false, &err));
 	add_nodes(&file, 5000);
 	profile_file_view(&file, &view);
 	out_init(&out, -1);
-	CHECK_OK(profile_view_write(&view, &out, &err), err);
-	bytes = out_take(&out, &length);
+	CHECK_DONE(profile_view_write(&view, &out, &err));
+	char *bytes = out_take(&out, &length);
 	CHECK(bytes);
 	CHECK_LE(length, 5001 * 6 + 1024);
-	CHECK_OK(profile_view_open(&copy, bytes, length, &err), err);
+	CHECK_DONE(profile_view_open(&copy, bytes, length, &err));
 	CHECK_EQ(copy.state, PROFILE_FILE_FINISHED);
 	check_nodes(&copy, 5000);
 	profile_view_fini(&copy);
@@ -110,12 +104,11 @@ TEST(every_truncation_is_read_as_far_as_it_goes_or_refused)
 	struct profile_view view;
 	struct proton_error err;
 	size_t length;
-	char *bytes;
 
 	CHECK_OK(profile_file_create(&file, rec_path("x.proton"), false, &err), err);
 	profile_file_mark(&file, PROFILE_FILE_RECORDING, 0);
 	add_nodes(&file, 10000);
-	bytes = read_file("x.proton", &length);
+	char *bytes = read_file("x.proton", &length);
 	for (size_t cut = 0; cut < length; cut += cut < 70000 ? 499 : 20011) {
 		char *piece = malloc(cut + 1); /* exact: ASan sees a read past it */
 		int status;
@@ -138,17 +131,14 @@ TEST(a_table_that_is_listed_twice_is_damage_and_leaks_nothing)
 {
 	struct profile_file file;
 	struct profile_view view;
-	struct proton_error err;
-	struct file_header *header;
 	size_t length;
-	char *bytes;
 
-	CHECK_OK(profile_file_create(&file, rec_path("x.proton"), false, &err), err);
+	CHECK_DONE(profile_file_create(&file, rec_path("x.proton"), false, &err));
 	profile_file_mark(&file, PROFILE_FILE_RECORDING, 0);
-	bytes = read_file("x.proton", &length);
-	header = (struct file_header *)(void *)bytes;
+	char *bytes = read_file("x.proton", &length);
+	struct file_header *header = (struct file_header *)(void *)bytes;
 	header->tables[TABLE_VECTORS].id = TABLE_METRICS;
-	CHECK_OK(profile_view_open(&view, bytes, length, &err), err);
+	CHECK_DONE(profile_view_open(&view, bytes, length, &err));
 	CHECK(view.is_damaged);
 	profile_view_fini(&view);
 	free(bytes);
@@ -158,13 +148,12 @@ TEST(a_table_that_is_listed_twice_is_damage_and_leaks_nothing)
 TEST(an_earlier_profile_is_moved_and_a_finished_one_comes_back)
 {
 	struct profile_file file;
-	struct proton_error err;
 	char moved[64];
 
-	CHECK_OK(profile_file_create(&file, rec_path("x.proton"), false, &err), err);
+	CHECK_DONE(profile_file_create(&file, rec_path("x.proton"), false, &err));
 	add_nodes(&file, 3);
 	profile_file_close(&file, false);
-	CHECK_OK(profile_file_create(&file, rec_path("x.proton"), false, &err), err);
+	CHECK_DONE(profile_file_create(&file, rec_path("x.proton"), false, &err));
 	snprintf(moved, sizeof(moved), "x.%d.proton", (int)getpid());
 	CHECK(rec_exists(moved));
 	CHECK_STR(file.place.leftover, rec_path(moved));
@@ -172,14 +161,14 @@ TEST(an_earlier_profile_is_moved_and_a_finished_one_comes_back)
 	add_nodes(&file, 3);
 	profile_file_close(&file, false);
 	unlink(rec_path(moved));
-	CHECK_OK(profile_file_create(&file, rec_path("x.proton"), false, &err), err);
+	CHECK_DONE(profile_file_create(&file, rec_path("x.proton"), false, &err));
 	CHECK_PTR(file.place.leftover, NULL);
 	CHECK_STR(file.place.earlier, rec_path(moved));
 	CHECK(rec_exists(moved));
 	profile_file_close(&file, true);
 	CHECK(rec_exists("x.proton"));
 	CHECK(!rec_exists(moved));
-	CHECK_OK(profile_file_create(&file, rec_path("x.proton"), false, &err), err);
+	CHECK_DONE(profile_file_create(&file, rec_path("x.proton"), false, &err));
 	working_file_drop_earlier(&file.place);
 	CHECK(!rec_exists(moved));
 	profile_file_close(&file, true);
@@ -204,7 +193,6 @@ TEST(a_file_that_is_not_a_profile_is_never_overwritten)
 	struct profile_file file;
 	struct proton_error err;
 	size_t length;
-	char *bytes;
 	FILE *notes = fopen(rec_path("x.proton"), "w");
 
 	CHECK(notes);
@@ -212,7 +200,7 @@ TEST(a_file_that_is_not_a_profile_is_never_overwritten)
 	fclose(notes);
 	CHECK_EQ(profile_file_create(&file, rec_path("x.proton"), false, &err), PROTON_E_INVALID);
 	CHECK_HAS(err.text, "is not a profile");
-	bytes = read_file("x.proton", &length);
+	char *bytes = read_file("x.proton", &length);
 	CHECK_STR(bytes, "my thesis");
 	free(bytes);
 }
@@ -231,11 +219,10 @@ TEST(a_full_file_system_is_an_error_from_append)
 {
 	struct rlimit limit = {.rlim_cur = 4 << 20, .rlim_max = RLIM_INFINITY};
 	struct profile_file file;
-	struct proton_error err;
 	uint64_t rows = 0;
 
 	/* A file size limit simulates a full disk: fallocate fails. */
-	CHECK_OK(profile_file_create(&file, rec_path("x.proton"), false, &err), err);
+	CHECK_DONE(profile_file_create(&file, rec_path("x.proton"), false, &err));
 	CHECK_EQ(setrlimit(RLIMIT_FSIZE, &limit), 0);
 	while (profile_file_append(&file, TABLE_NODES, 100))
 		rows += 100;

@@ -106,11 +106,10 @@ TEST(job_is_the_id_of_torchrun_or_of_the_batch_system)
 
 static void check_resolved(const char *stem, bool is_wanted, const char *expected)
 {
-	struct proton_error err;
 	char *name = strdup(stem);
 	bool is_ranked;
 
-	CHECK_OK(rank_resolve(&name, is_wanted, &is_ranked, &err), err);
+	CHECK_DONE(rank_resolve(&name, is_wanted, &is_ranked, &err));
 	CHECK_STR(name, expected);
 	CHECK_EQ(is_ranked, strstr(name, ".ranks/") != NULL);
 	free(name);
@@ -148,10 +147,9 @@ static int start(const char *name, uint32_t flags)
 {
 	struct proton_session_options options = {
 		.size = sizeof(options), .name = name, .backend = "host", .flags = flags};
-	struct proton_error err;
 	int session;
 
-	CHECK_OK(proton_start(&options, &session, &err), err);
+	CHECK_DONE(proton_start(&options, &session, &err));
 	return session;
 }
 
@@ -166,22 +164,17 @@ static const char *info_of(const struct profile *profile, const char *key)
 static struct profile *load(const char *path)
 {
 	struct profile *profile;
-	struct proton_error err;
 
-	CHECK_OK(profile_load_file(path, &profile, &err), err);
+	CHECK_DONE(profile_load_file(path, &profile, &err));
 	return profile;
 }
 
 TEST(a_rank_is_recorded_with_its_identity_as_a_profile_file)
 {
-	struct profile *profile;
-	struct proton_error err;
-	int session;
-
 	ENVIRONMENT("RANK=5", "WORLD_SIZE=6", "LOCAL_RANK=1", "SLURM_JOB_ID=77");
-	session = start(rec_path("out"), PROTON_SESSION_RANKS | PROTON_SESSION_QUIET);
-	CHECK_OK(proton_finalize(session, NULL, &err), err);
-	profile = load(rec_path("out.ranks/000-999/rank000005.proton"));
+	int session = start(rec_path("out"), PROTON_SESSION_RANKS | PROTON_SESSION_QUIET);
+	CHECK_DONE(proton_finalize(session, NULL, &err));
+	struct profile *profile = load(rec_path("out.ranks/000-999/rank000005.proton"));
 	CHECK_STR(info_of(profile, "rank"), "5");
 	CHECK_STR(info_of(profile, "world_size"), "6");
 	CHECK_STR(info_of(profile, "local_rank"), "1");
@@ -191,15 +184,11 @@ TEST(a_rank_is_recorded_with_its_identity_as_a_profile_file)
 
 TEST(an_explicit_name_is_kept_and_the_identity_recorded)
 {
-	struct profile *profile;
-	struct proton_error err;
-	int session;
-
 	ENVIRONMENT("RANK=5", "WORLD_SIZE=6");
-	session = start(rec_path("mine"), PROTON_SESSION_QUIET);
-	CHECK_OK(proton_finalize(session, NULL, &err), err);
+	int session = start(rec_path("mine"), PROTON_SESSION_QUIET);
+	CHECK_DONE(proton_finalize(session, NULL, &err));
 	CHECK_NE(access(rec_path("mine.ranks"), F_OK), 0);
-	profile = load(rec_path("mine.hatchet"));
+	struct profile *profile = load(rec_path("mine.hatchet"));
 	CHECK_STR(info_of(profile, "rank"), "5");
 	CHECK_STR(info_of(profile, "world_size"), "6");
 	profile_free(profile);
@@ -228,15 +217,13 @@ static void leave_incomplete(const char *name, const char *host)
 	char own[64] = "";
 	char *bytes, *at;
 	size_t length;
-	struct proton_error err;
-	FILE *file;
 	int session = start(rec_path(name), PROTON_SESSION_QUIET);
 
 	gethostname(own, sizeof(own) - 1);
 	proton_scope_enter("s");
 	snprintf(path, sizeof(path), "%s.proton", rec_path(name));
-	CHECK_OK(file_read_all(path, NULL, &bytes, &length, &err), err);
-	CHECK_OK(proton_finalize(session, "none", &err), err);
+	CHECK_DONE(file_read_all(path, NULL, &bytes, &length, &err));
+	CHECK_DONE(proton_finalize(session, "none", &err));
 	at = memmem(bytes, length, own, strlen(own) + 1);
 	CHECK(at && strlen(host) <= strlen(own));
 	for (; at; at = memmem(at + 1, length - (size_t)(at + 1 - bytes), own, strlen(own) + 1)) {
@@ -246,7 +233,7 @@ static void leave_incomplete(const char *name, const char *host)
 		memcpy(at, host, strlen(host));
 		memcpy(at - 4, &stored, sizeof(stored));
 	}
-	file = fopen(path, "w");
+	FILE *file = fopen(path, "w");
 	CHECK(file && fwrite(bytes, 1, length, file) == length && fclose(file) == 0);
 	free(bytes);
 }
@@ -304,14 +291,13 @@ TEST(empty_file_belongs_to_its_creator_in_a_job_unless_it_is_old)
 
 TEST(second_rank_with_an_explicit_name_gets_its_rank_in_the_name)
 {
-	struct proton_error err;
 	int session, fd;
 
 	ENVIRONMENT("RANK=1", "WORLD_SIZE=2");
 	fd = open(rec_path("same.proton"), O_CREAT | O_RDWR, 0666);
 	CHECK(fd >= 0 && flock(fd, LOCK_EX) == 0);
 	session = start(rec_path("same"), PROTON_SESSION_QUIET);
-	CHECK_OK(proton_finalize(session, NULL, &err), err);
+	CHECK_DONE(proton_finalize(session, NULL, &err));
 	CHECK_EQ(access(rec_path("same.rank000001.hatchet"), F_OK), 0);
 	close(fd);
 }

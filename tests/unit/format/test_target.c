@@ -8,10 +8,9 @@
 
 static void check_stem(const char *name, const char *expected)
 {
-	struct proton_error err;
 	char *stem;
 
-	CHECK_OK(target_stem(name, &stem, &err), err);
+	CHECK_DONE(target_stem(name, &stem, &err));
 	CHECK_STR(stem, expected);
 	free(stem);
 }
@@ -77,11 +76,10 @@ TEST(names_that_cannot_be_outputs_are_refused)
 TEST(the_longest_name_is_recorded_and_written_in_parts)
 {
 	char name[256], file[320];
-	int session;
 
 	memset(name, 'x', 215);
 	name[215] = '\0';
-	session = rec_start(name);
+	int session = rec_start(name);
 	rec_kernel("k");
 	proton_phase_advance(session, NULL, NULL);
 	rec_finalize(session, "hatchet_msgpack");

@@ -4,8 +4,6 @@
  */
 #include "unit/tap.h"
 
-#include <stdatomic.h>
-
 #include "backend/gpu/flush_thread.h"
 
 #define SECOND_NS 1000000000ull
@@ -94,7 +92,6 @@ TEST(stopping_waits_for_the_end_of_the_thread)
 TEST(rounds_are_not_more_frequent_than_the_interval)
 {
 	struct timespec begin, end;
-	double seconds;
 
 	clock_gettime(CLOCK_MONOTONIC, &begin);
 	periodic_thread_start(&thread, count_rounds);
@@ -102,6 +99,7 @@ TEST(rounds_are_not_more_frequent_than_the_interval)
 		usleep(1000);
 	clock_gettime(CLOCK_MONOTONIC, &end);
 	periodic_thread_stop(&thread);
-	seconds = (double)(end.tv_sec - begin.tv_sec) + (double)(end.tv_nsec - begin.tv_nsec) / 1e9;
+	double seconds = (double)(end.tv_sec - begin.tv_sec) +
+			 (double)(end.tv_nsec - begin.tv_nsec) / 1e9;
 	CHECK(seconds > 0.07); /* the first may be shorter */
 }

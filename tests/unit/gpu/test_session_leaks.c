@@ -144,6 +144,7 @@ static long switches(void)
 static double wake_ups_per_second(void)
 {
 	uint64_t begin_ns = clock_monotonic_ns();
+
 	long count = switches();
 
 	usleep(500000);

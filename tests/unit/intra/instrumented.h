@@ -22,15 +22,13 @@ static uint32_t instrumented_cta_bytes(const struct instrument_layout *layout)
 static void instrumented_add(const struct instrument_layout *layout, uint64_t function,
 			     const char *name)
 {
-	struct proton_error err = {0};
 	struct out out;
 	size_t length;
-	char *text;
 
 	out_init(&out, -1);
 	layout_write(layout, &out);
-	text = out_take(&out, &length);
-	CHECK_OK(proton_instrument_kernel(function, name, text, &err), err);
+	char *text = out_take(&out, &length);
+	CHECK_DONE(proton_instrument_kernel(function, name, text, &err));
 	free(text);
 	out_fini(&out);
 }

@@ -19,7 +19,6 @@ static struct {
 static void load_fake(void)
 {
 	void *handle = fake_open("PROTON_CUDA_PATH");
-	struct proton_error err = {0};
 
 	fake_find(&fake.hold_events, handle, "fake_hold_events");
 	fake_find(&fake.device_bytes, handle, "fake_device_bytes");
@@ -27,7 +26,7 @@ static void load_fake(void)
 	fake_find(&fake.unsafe_calls, handle, "fake_unsafe_calls");
 	fake_find(&fake.set_record_cost, handle, "fake_set_record_cost");
 	fake_find(&fake.calibrations, handle, "fake_calibrations");
-	CHECK_OK(driver_bind(false, &err), err);
+	CHECK_DONE(driver_bind(false, &err));
 }
 
 static int measure(struct decode_overhead *cost, struct proton_error *err)
@@ -42,10 +41,9 @@ static int measure(struct decode_overhead *cost, struct proton_error *err)
 static void check_cost(double reading, double record)
 {
 	struct decode_overhead cost = {0};
-	struct proton_error err = {0};
 
 	fake.set_record_cost(reading, record);
-	CHECK_OK(measure(&cost, &err), err);
+	CHECK_DONE(measure(&cost, &err));
 	CHECK_NEAR((double)cost.empty / DECODE_CYCLE, reading, 0.3);
 	CHECK_NEAR((double)cost.scope / DECODE_CYCLE, 2 * reading + record, 0.1);
 	CHECK_U64(fake.device_bytes(), 0);
@@ -103,11 +101,10 @@ TEST(kernel_that_did_not_run_is_an_error)
 TEST(calibration_does_not_break_a_capture)
 {
 	struct decode_overhead cost;
-	struct proton_error err = {0};
 
 	load_fake();
 	fake.set_capture(7, 1);
-	CHECK_OK(measure(&cost, &err), err);
+	CHECK_DONE(measure(&cost, &err));
 	CHECK_U64(fake.unsafe_calls(), 0);
 	fake.set_capture(0, 0);
 }

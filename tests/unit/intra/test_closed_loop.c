@@ -5,9 +5,6 @@
 #include "unit/fakes.h"
 #include "unit/intra/instrumented.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "backend/intra/closed_loop.h"
 #include "base/array.h"
 #include "base/buf.h"
@@ -296,13 +293,12 @@ TEST(decisions_are_given_once_and_a_later_process_begins_with_them)
 {
 	struct loop *loop = begin(2, 5);
 	struct loop_price price;
-	char *decisions;
 
 	prices[3] = 12;
 	launch_times(loop, 4);
 	CHECK(!decisions_of(loop));
 	launch_times(loop, 44);
-	decisions = decisions_of(loop);
+	char *decisions = decisions_of(loop);
 	CHECK_STR(decisions, "kept 2\nkept 3\ndropped 4\nkept 6\n");
 	CHECK(!decisions_of(loop));
 	loop = begin_with(2, 5, decisions);
@@ -375,15 +371,12 @@ static void (*set_capture)(uint64_t stream, int status);
 
 static int start(const char *mode)
 {
-	void *library;
-	int session;
-
 	if (!getenv("PROTON_CUDA_PATH"))
 		SKIP("no fake libraries: run by `meson test`");
-	library = fake_open("PROTON_CUDA_PATH");
+	void *library = fake_open("PROTON_CUDA_PATH");
 	fake_find(&take_time, library, "fake_take_time");
 	fake_find(&set_capture, library, "fake_set_capture");
-	session = instrumented_start("tree", mode);
+	int session = instrumented_start("tree", mode);
 	layout = (struct instrument_layout){
 		.unit_count = 1,
 		.warps_per_unit = 1,
@@ -464,12 +457,11 @@ static void launch_in_loop(uint32_t count, uint32_t percent)
 
 static void begin_loop(void)
 {
-	struct proton_error err = {0};
 	uint32_t variant, first, end;
 
 	CHECK(launch(FIRST_FUNCTION, 1000000)); /* asked once */
 	CHECK(!launch(FIRST_FUNCTION, 1000000));
-	CHECK_OK(proton_instrument_loop(FIRST_FUNCTION, "a@k.py:1", 1, NULL, &err), err);
+	CHECK_DONE(proton_instrument_loop(FIRST_FUNCTION, "a@k.py:1", 1, NULL, &err));
 	CHECK(launch(FIRST_FUNCTION, 1020000));
 	CHECK(proton_instrument_wanted(FIRST_FUNCTION, &variant, &first, &end));
 	CHECK_EQ(variant, LOOP_PLAIN);
@@ -480,44 +472,36 @@ static void begin_loop(void)
 
 TEST(the_price_of_launches_is_in_the_profile)
 {
-	struct profile *profile;
 	uint64_t executions;
 
 	start("default:auto=loops");
 	begin_loop();
 	launch_in_loop(16, 2);
-	profile = finish();
+	struct profile *profile = finish();
 	CHECK_HAS(price_in(profile), "measured 2.0 % (");
 	CHECK_NEAR(value_of(profile, "mm", "scopes_ratio")->as.float64, 1.02, 1e-3);
 	/* Launches with scopes stand for the plain ones: 3 + 16, but for a rotation. */
 	executions = value_of(profile, "mm/a@k.py:1", "executions")->as.int64;
 	CHECK(executions >= 17 && executions <= 21);
-	profile_free(profile);
 }
 
 TEST(a_costly_scope_is_dropped_in_launches)
 {
-	struct profile *profile;
-
 	start("default:auto=loops");
 	begin_loop();
 	launch_in_loop(16, 30);
 	for (uint32_t i = 0; i < 10; i++)
 		CHECK_EQ(proton_instrument_choice(FIRST_FUNCTION, i % 2), LOOP_PLAIN);
-	profile = finish();
+	struct profile *profile = finish();
 	CHECK_HAS(price_in(profile), "measured: no scope is within the budget; omitted, because");
 	CHECK_HAS(price_in(profile), ": a@k.py:1");
-	profile_free(profile);
 }
 
 TEST(captured_launches_are_not_measured_and_choose_nothing)
 {
-	struct profile *profile;
-	uint32_t chosen;
-
 	start("default:auto=loops");
 	begin_loop();
-	chosen = proton_instrument_choice(FIRST_FUNCTION, false);
+	uint32_t chosen = proton_instrument_choice(FIRST_FUNCTION, false);
 	set_capture(STREAM, 1);
 	CHECK(proton_instrument_is_capturing(STREAM));
 	for (uint32_t i = 0; i < 20; i++)
@@ -525,31 +509,22 @@ TEST(captured_launches_are_not_measured_and_choose_nothing)
 	set_capture(STREAM, 0);
 	CHECK_EQ(proton_instrument_choice(FIRST_FUNCTION, false), chosen);
 	launch_in_loop(16, 2);
-	profile = finish();
-	CHECK_HAS(price_in(profile), "measured 2.0 % (");
-	profile_free(profile);
+	CHECK_HAS(price_in(finish()), "measured 2.0 % (");
 }
 
 TEST(without_a_loop_the_profile_says_that_nothing_was_measured)
 {
-	struct profile *profile;
-
 	start("default:auto=loops");
 	launch(FIRST_FUNCTION, 1000000);
-	profile = finish();
+	struct profile *profile = finish();
 	CHECK_STR(price_in(profile), "not measured: its scopes were chosen by a prediction");
 	CHECK(!rec_value(profile, "mm", "scopes_ratio"));
-	profile_free(profile);
 }
 
 TEST(without_a_budget_nothing_is_asked_for)
 {
-	struct profile *profile;
-
 	start("default:auto=loops:budget=off");
 	CHECK(!launch(FIRST_FUNCTION, 1000000));
 	CHECK(!launch(FIRST_FUNCTION, 1000000));
-	profile = finish();
-	CHECK(!rec_value(profile, "mm", "scopes_price"));
-	profile_free(profile);
+	CHECK(!rec_value(finish(), "mm", "scopes_price"));
 }

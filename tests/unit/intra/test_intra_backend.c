@@ -6,8 +6,6 @@
 #include "unit/intra/instrumented.h"
 #include "unit/recorded_trace.h"
 
-#include <pthread.h>
-
 #include "backend/cuda/cupti_abi.h"
 #include "base/array.h"
 #include "base/clock.h"
@@ -43,10 +41,8 @@ enum code {
 
 static void load_fake(void)
 {
-	void *handle;
-
 	is_amd = getenv("PROTON_HIP_PATH") != NULL;
-	handle = fake_open(is_amd ? "PROTON_HIP_PATH" : "PROTON_CUDA_PATH");
+	void *handle = fake_open(is_amd ? "PROTON_HIP_PATH" : "PROTON_CUDA_PATH");
 	fake_find(&fake.hold_events, handle, "fake_hold_events");
 	fake_find(&fake.device_bytes, handle, "fake_device_bytes");
 	fake_find(&fake.limit_device, handle, "fake_limit_device");
@@ -188,17 +184,15 @@ static struct profile *finish(void)
 
 TEST(a_tree_of_scopes)
 {
-	struct profile *profile;
 	char summary[512];
-	uint64_t scope;
 
 	start("tree", "");
 	add_kernel(1);
-	scope = proton_scope_enter("step");
+	uint64_t scope = proton_scope_enter("step");
 	CHECK(launch());
 	CHECK(launch());
 	proton_scope_exit(scope, NULL);
-	profile = finish();
+	struct profile *profile = finish();
 	proton_last_summary(summary, sizeof(summary));
 	CHECK_HAS(summary, "recorded 2 instrumented launches in ");
 	CHECK_HAS(summary, "; view it with: proton-viewer ");
@@ -218,24 +212,20 @@ TEST(a_tree_of_scopes)
 	CHECK(!rec_value(profile, "step/mm", "device_id"));
 	CHECK_U64(profile->device_count, 1);
 	CHECK_STR(profile_text(profile, profile->devices[0].arch), is_amd ? "gfx942" : "90");
-	profile_free(profile);
 }
 
 TEST(a_compilers_warning_is_at_the_kernel)
 {
-	struct profile *profile;
-
 	start("tree", "");
 	add_kernel(1);
 	layout.warning = strdup("its scopes cost 1 of 8 CTAs per multiprocessor");
 	instrumented_add(&layout, FUNCTION, "mm");
 	CHECK(launch());
 	CHECK(launch());
-	profile = finish();
+	struct profile *profile = finish();
 	CHECK_STR(text_of(profile, "mm", "scopes_warning"),
 		  "its scopes cost 1 of 8 CTAs per multiprocessor");
 	CHECK(!rec_value(profile, "mm/k", "scopes_warning"));
-	profile_free(profile);
 }
 
 TEST(session_without_scopes_prints_how_to_add_them)
@@ -260,51 +250,40 @@ TEST(session_without_scopes_prints_how_to_add_them)
 /* str() of a mode in Python has every key. */
 TEST(a_mode_with_every_key)
 {
-	struct profile *profile;
-
 	start("tree", "default:metric_type=cycle:sampling_strategy=selective:sampling_options=0,1:"
 		      "granularity=warp:buffer_strategy=circular:buffer_type=shared:"
 		      "buffer_size=128:optimizations=clock32,sched_stores:auto=:cta=1:launches=8");
 	add_kernel(1);
 	CHECK(launch());
-	profile = finish();
-	CHECK_EQ(value_of(profile, "mm/k", "cycles"), 8 * 1000);
-	profile_free(profile);
+	CHECK_EQ(value_of(finish(), "mm/k", "cycles"), 8 * 1000);
 }
 
 /* By the sampled warps: of every second CTA. */
 TEST(strides_normalize_by_sampled_warps)
 {
-	struct profile *profile;
-
 	start("tree", "default:cta=2");
 	add_kernel(2);
 	CHECK(launch());
-	profile = finish();
+	struct profile *profile = finish();
 	CHECK_EQ(value_of(profile, "mm/k", "cycles"), 4 * 1000);
 	CHECK_NEAR(double_of(profile, "mm/k", "normalized_cycles"), 1000, 1e-9);
-	profile_free(profile);
 }
 
 TEST(a_kernel_named_by_a_hook)
 {
 	struct proton_context where;
-	struct profile *profile;
 
 	start("tree", "");
 	add_kernel(1);
 	proton_op_enter(proton_frame("named", 5), &where);
 	CHECK(launch());
 	proton_op_exit();
-	profile = finish();
-	CHECK_EQ(value_of(profile, "named/k", "cycles"), 8 * 1000);
-	profile_free(profile);
+	CHECK_EQ(value_of(finish(), "named/k", "cycles"), 8 * 1000);
 }
 
 /* A launch does not wait for the pool. */
 TEST(launch_without_a_buffer_is_not_sampled)
 {
-	struct profile *profile;
 	int session = start("tree", "");
 
 	rec_begin_saying();
@@ -322,15 +301,12 @@ TEST(launch_without_a_buffer_is_not_sampled)
 	CHECK_U64(rec_counter(session, "launches of instrumented kernels not sampled"), 2);
 	CHECK_EQ(rec_printed("proton: mm: 2 launches were not sampled because the record buffer"),
 		 1);
-	profile = finish();
-	CHECK_EQ(value_of(profile, "mm/k", "cycles"), 2 * 8 * 1000);
-	profile_free(profile);
+	CHECK_EQ(value_of(finish(), "mm/k", "cycles"), 2 * 8 * 1000);
 }
 
 /* The budget's stride is the kernel's, not the session's: 4096 CTAs of 32 warps. */
 TEST(launches_of_large_grids_fit_into_the_pool)
 {
-	struct profile *profile;
 	uint64_t address;
 
 	start("tree", "");
@@ -345,15 +321,13 @@ TEST(launches_of_large_grids_fit_into_the_pool)
 		proton_instrument_launched(FUNCTION, STREAM);
 	}
 	fake.hold_events(false);
-	profile = finish();
-	profile_free(profile);
+	finish();
 }
 
 /* Grids smaller than the stride, or not a multiple of it: the last CTA has space too. */
 TEST(the_last_ctas_of_a_stride_have_space)
 {
 	static const uint32_t grids[] = {1, 2, 15, 16, 17, 4095};
-	struct profile *profile;
 
 	start("tree", "");
 	add_kernel_of(16, 2, 128);
@@ -368,16 +342,12 @@ TEST(the_last_ctas_of_a_stride_have_space)
 			write_cta(address, slot, 1700000000000000000);
 		proton_instrument_launched(FUNCTION, STREAM);
 	}
-	profile = finish();
-	CHECK_EQ(value_of(profile, "mm/k", "cycles"), (4 + 2 + 256) * 2 * 1000);
-	profile_free(profile);
+	CHECK_EQ(value_of(finish(), "mm/k", "cycles"), (4 + 2 + 256) * 2 * 1000);
 }
 
 /* A launch that failed after its buffer was taken, and a kernel that was not registered. */
 TEST(buffers_of_failed_and_unknown_launches)
 {
-	struct profile *profile;
-
 	start("tree", "");
 	add_kernel(1);
 	CHECK(proton_instrument_buffer(1000, 128, STREAM) != 0);
@@ -385,9 +355,7 @@ TEST(buffers_of_failed_and_unknown_launches)
 	proton_instrument_launched(99, STREAM);
 	proton_instrument_launched(FUNCTION, STREAM); /* of a kernel without scopes */
 	CHECK(launch());
-	profile = finish();
-	CHECK_EQ(value_of(profile, "mm/k", "cycles"), 8 * 1000);
-	profile_free(profile);
+	CHECK_EQ(value_of(finish(), "mm/k", "cycles"), 8 * 1000);
 }
 
 TEST(nothing_without_a_session)
@@ -402,13 +370,11 @@ TEST(nothing_without_a_session)
 /* The records of the last replay count as one sample. */
 TEST(graphs)
 {
-	struct profile *profile;
-	uint64_t address;
 	int session = start("tree", "");
 
 	add_kernel(1);
 	fake.set_capture(STREAM, 1);
-	address = proton_instrument_buffer((size_t)CTAS * layout.cta_bytes, 128, STREAM);
+	uint64_t address = proton_instrument_buffer((size_t)CTAS * layout.cta_bytes, 128, STREAM);
 	CHECK(address != 0);
 	proton_instrument_launched(FUNCTION, STREAM);
 	fake.set_capture(0, 0);
@@ -421,9 +387,7 @@ TEST(graphs)
 	rec_finalize(PROTON_ALL_SESSIONS, "proton");
 	layout_fini(&layout);
 	device_bytes_of_graphs = fake.device_bytes();
-	profile = rec_load("a.proton");
-	CHECK_EQ(value_of(profile, "mm/k", "cycles"), 8 * 1000 + 2 * 1000);
-	profile_free(profile);
+	CHECK_EQ(value_of(rec_load("a.proton"), "mm/k", "cycles"), 8 * 1000 + 2 * 1000);
 }
 
 static void *launch_many(void *unused)
@@ -436,7 +400,6 @@ static void *launch_many(void *unused)
 
 TEST(launches_on_many_threads)
 {
-	struct profile *profile;
 	pthread_t threads[4];
 	int session = start("tree", "");
 
@@ -448,9 +411,7 @@ TEST(launches_on_many_threads)
 	for (int i = 0; i < 4; i++)
 		pthread_join(threads[i], NULL);
 	CHECK(launch()); /* earlier ones may all have been in a pause */
-	profile = finish();
-	CHECK_EQ(value_of(profile, "mm/k", "cycles") % 8000, 0);
-	profile_free(profile);
+	CHECK_EQ(value_of(finish(), "mm/k", "cycles") % 8000, 0);
 }
 
 /* Each warp's slices, by the host clock, and no more launches than requested. */
@@ -458,18 +419,15 @@ TEST(timeline)
 {
 	uint64_t sections = 0;
 	uint64_t units = 0;
-	struct profile *profile;
-	uint64_t before_ns;
-	int session;
+	int session = start("trace", "default:launches=2");
+	uint64_t before_ns = clock_real_ns();
 
-	session = start("trace", "default:launches=2");
-	before_ns = clock_real_ns();
 	add_kernel(1);
 	for (int i = 0; i < 5; i++)
 		CHECK(launch());
 	CHECK_OK(proton_deactivate(session, true, NULL), (struct proton_error){0});
 	CHECK_U64(rec_counter(session, "launches of instrumented kernels not sampled"), 3);
-	profile = finish();
+	struct profile *profile = finish();
 	CHECK(profile->trace);
 	for (uint64_t i = 1; i < profile->trace->event_count; i++) {
 		const struct row_event *event = trace_event(profile->trace, i);
@@ -494,7 +452,6 @@ TEST(timeline)
 	CHECK_U64(units, 2 * CTAS * 2);
 	CHECK_U64(sections, 2 * CTAS * 2 * 5);
 	CHECK_EQ(value_of(profile, "mm/k", "cycles"), 5 * 8 * 1000); /* all are in the tree */
-	profile_free(profile);
 }
 
 /* With a session that has activity records: warps are inside their kernel's slice. */
@@ -502,7 +459,6 @@ TEST(warps_are_inside_their_kernels_slice)
 {
 	const uint64_t begin_ns = clock_monotonic_ns() + 1000000;
 	uint32_t (*launch_seen)(const struct fake_launch *);
-	struct profile *profile;
 
 	load_fake();
 	start("trace", "");
@@ -529,7 +485,7 @@ TEST(warps_are_inside_their_kernels_slice)
 		});
 		proton_instrument_launched(FUNCTION, STREAM);
 	}
-	profile = finish();
+	struct profile *profile = finish();
 	for (int i = 0; i < 2; i++) {
 		/* the fake library delivers its records in reverse */
 		const struct row_event *kernel =
@@ -546,7 +502,6 @@ TEST(warps_are_inside_their_kernels_slice)
 		CHECK_U64(kernel->end_ns - last->end_ns, 1000);
 		CHECK_U64(scope->start_ns - first->start_ns, 100); /* 200 cycles at 2 GHz */
 	}
-	profile_free(profile);
 }
 
 static uint32_t occurrences(const char *text, const char *part)
@@ -585,7 +540,6 @@ static void launch_large(void)
 TEST(timeline_of_large_launches)
 {
 	uint64_t sections = 0;
-	struct profile *profile;
 	int session = start("trace", "");
 
 	add_kernel_of(1, 1, 4 << 20);
@@ -593,7 +547,7 @@ TEST(timeline_of_large_launches)
 		launch_large();
 	CHECK_OK(proton_deactivate(session, true, NULL), (struct proton_error){0});
 	CHECK_U64(rec_counter(session, "launches of instrumented kernels not sampled"), 2);
-	profile = finish();
+	struct profile *profile = finish();
 	CHECK(profile->trace);
 	for (uint64_t i = 1; i < profile->trace->event_count; i++) {
 		const struct row_event *event = trace_event(profile->trace, i);
@@ -602,25 +556,21 @@ TEST(timeline_of_large_launches)
 	}
 	CHECK_U64(sections, 500000);
 	CHECK_EQ(value_of(profile, "mm/load", "executions"), 3 * 500000);
-	profile_free(profile);
 }
 
 TEST(timeline_as_chrome_trace)
 {
-	struct profile *profile;
-	struct proton_error err = {0};
 	struct out out;
 	size_t length;
-	char *text;
 
 	start("trace", "default:launches=3");
 	add_kernel(1);
 	for (int i = 0; i < 3; i++)
 		CHECK(launch());
-	profile = finish();
+	struct profile *profile = finish();
 	out_init(&out, -1);
-	CHECK_OK(export_chrome_trace(profile, &out, &err), err);
-	text = out_take(&out, &length);
+	CHECK_DONE(export_chrome_trace(profile, &out, &err));
+	char *text = out_take(&out, &length);
 	/* Each warp of each launch: "k", two "load" and one each of two others. */
 	CHECK_U64(occurrences(text, "{\"ph\":"), 3 * CTAS * 2 * 5);
 	CHECK_U64(occurrences(text, is_amd ? "\"pid\":\"mm XCC2 SE0 CU7 CTA2\""
@@ -635,10 +585,9 @@ TEST(timeline_as_chrome_trace)
 	free(text);
 	out_fini(&out);
 	out_init(&out, -1);
-	CHECK_OK(export_perfetto(profile, &out, &err), err);
+	CHECK_DONE(export_perfetto(profile, &out, &err));
 	CHECK(out.length > 1000);
 	out_fini(&out);
-	profile_free(profile);
 }
 
 /* A unit with `count` records that ran for 40000 cycles of 2 GHz by its own timer. */
@@ -667,16 +616,13 @@ TEST(timeline_of_async_events)
 {
 	const struct row_event *copies[2] = {NULL};
 	const struct row_event *load = NULL;
-	struct profile *profile;
 	uint32_t units = 0;
 	uint32_t count = 0;
-	uint8_t *ring;
-	uint64_t address;
 
 	start("trace", "");
 	add_kernel(1);
-	address = proton_instrument_buffer(layout.cta_bytes, 128, STREAM);
-	ring = write_unit((uint8_t *)(uintptr_t)address, 0, 1000000, 5000, 3);
+	uint64_t address = proton_instrument_buffer(layout.cta_bytes, 128, STREAM);
+	uint8_t *ring = write_unit((uint8_t *)(uintptr_t)address, 0, 1000000, 5000, 3);
 	put(ring, 0, 6000, COPY_START, 0);
 	put(ring, 1, 6100, COPY_END, 0);
 	put(ring, 2, 7000, COPY_START, 0);
@@ -684,7 +630,7 @@ TEST(timeline_of_async_events)
 	put(ring, 0, 7400, LOAD, 400);
 	put(ring, 1, 7600, COPY_END, 0);
 	proton_instrument_launched(FUNCTION, STREAM);
-	profile = finish();
+	struct profile *profile = finish();
 	CHECK(profile->trace);
 	for (uint64_t i = 1; i < profile->trace->event_count; i++) {
 		const struct row_event *event = trace_event(profile->trace, i);
@@ -710,7 +656,6 @@ TEST(timeline_of_async_events)
 	CHECK_U64(copies[1]->end_ns - copies[1]->start_ns, 300);
 	CHECK_U64(load->start_ns - copies[1]->start_ns, 200);
 	CHECK_EQ(value_of(profile, "mm/copy", "cycles"), 700);
-	profile_free(profile);
 }
 
 /* The metrics of one launch with `mode`. */
@@ -725,22 +670,18 @@ static struct profile *run_once(const char *mode)
 /* Inside "k" are four adjacent scopes; the first is alone before it starts. */
 TEST(time_shift_subtracts_measured_overhead)
 {
-	struct profile *profile;
-
 	load_fake();
 	if (is_amd)
 		SKIP("measured on NVIDIA GPUs only");
 	fake.set_record_cost(3, 20);
-	profile = run_once("default:optimizations=time_shift");
+	struct profile *profile = run_once("default:optimizations=time_shift");
 	CHECK_EQ(value_of(profile, "mm/k", "cycles"), 8 * (1000 - 6 * 3 - 4 * 20));
 	CHECK_EQ(value_of(profile, "mm/k/load", "cycles"), 8 * (100 - 3 + 100 - 23));
 	CHECK_EQ(value_of(profile, "mm/k/dot", "cycles"), 8 * (300 - 23 + 310 - 23));
-	profile_free(profile);
 	CHECK_U64(fake.calibrations(), 32);
 	fake.set_record_cost(1, 1);
 	profile = run_once("default:optimizations=time_shift");
 	CHECK_EQ(value_of(profile, "mm/k", "cycles"), 8 * (1000 - 6 * 3 - 4 * 20));
-	profile_free(profile);
 	CHECK_U64(fake.calibrations(), 32); /* once per process */
 }
 
@@ -749,12 +690,10 @@ TEST(calibration_runs_only_with_time_shift)
 	struct profile *profile = run_once("");
 
 	CHECK_EQ(value_of(profile, "mm/k", "cycles"), 8 * 1000);
-	profile_free(profile);
 	setenv("PROTON_INSTRUMENT_COST", "1.5,12.5", 1);
 	profile = run_once("default:optimizations=time_shift");
 	unsetenv("PROTON_INSTRUMENT_COST");
 	CHECK_EQ(value_of(profile, "mm/k", "cycles"), 8 * (1000 - 9 - 38));
-	profile_free(profile);
 	CHECK_U64(fake.calibrations(), 0);
 }
 
@@ -767,7 +706,6 @@ TEST(unknown_overhead_is_not_subtracted)
 		profile = run_once("default:optimizations=time_shift");
 		unsetenv("FAKE_CUDA_FAIL");
 		CHECK_EQ(value_of(profile, "mm/k", "cycles"), 8 * 1000);
-		profile_free(profile);
 	}
 	CHECK_U64(fake.calibrations(), 0);
 	if (is_amd)
@@ -776,7 +714,6 @@ TEST(unknown_overhead_is_not_subtracted)
 	fake.set_record_cost(3, 20);
 	profile = run_once("default:optimizations=time_shift");
 	CHECK_EQ(value_of(profile, "mm/k", "cycles"), 8 * (1000 - 6 * 3 - 4 * 20));
-	profile_free(profile);
 	CHECK_U64(fake.calibrations(), 32);
 }
 

@@ -26,9 +26,8 @@ static struct instrument_options default_options(void)
 static struct instrument_result pass(const char *text, const struct instrument_options *options)
 {
 	struct instrument_result result;
-	struct proton_error err;
 
-	CHECK_OK(instrument_llvm(text, strlen(text), options, &result, &err), err);
+	CHECK_DONE(instrument_llvm(text, strlen(text), options, &result, &err));
 	return result;
 }
 
@@ -56,14 +55,13 @@ static void some_layout(struct instrument_layout *layout)
 TEST(layout_round_trip)
 {
 	struct instrument_layout layout, again;
-	struct proton_error err;
 	struct out out;
 
 	some_layout(&layout);
 	CHECK_EQ(layout.scope_count, 2);
 	out_init(&out, -1);
 	layout_write(&layout, &out);
-	CHECK_OK(layout_read(out.bytes, out.length, &again, &err), err);
+	CHECK_DONE(layout_read(out.bytes, out.length, &again, &err));
 	CHECK_EQ(again.unit_count, 2);
 	CHECK_EQ(again.units[1], 4);
 	CHECK_EQ(again.warps_per_unit, 4);
@@ -166,18 +164,16 @@ TEST(caller_of_an_instrumented_callee_is_one_too)
 		"define internal void @a() {\n  call void @plain()\n"
 		"  call void @b()\n  call void @b()\n  ret void\n" END
 		"define internal void @b() {\n" MARK("%1", "start", "b") "  ret void\n" END;
-	const struct ir_function *a;
 	struct ir_function kernel;
-	struct proton_error err;
 
-	CHECK_OK(ir_module_read(text, strlen(text), &kernel, &err), err);
+	CHECK_DONE(ir_module_read(text, strlen(text), &kernel, &err));
 	CHECK(kernel.callees);
 	CHECK_EQ(kernel.callees->count, 2);
 	CHECK_EQ(kernel.callees->call_count, 3);
 	CHECK_EQ(kernel.outside_markers, 0);
 	CHECK_EQ(kernel.blocks[0].call->callee, 0);
 	CHECK(kernel.blocks[1].continues);
-	a = &kernel.callees->functions[0];
+	const struct ir_function *a = &kernel.callees->functions[0];
 	CHECK_EQ(a->block_count, 3);
 	CHECK_EQ(a->blocks[0].call->callee, 1);
 	CHECK_EQ(a->blocks[1].call->callee, 1);
@@ -259,21 +255,19 @@ TEST(group_fits_into_its_ring_buffer)
 {
 	struct instrument_options options = default_options();
 	struct out out;
-	char *text;
 	size_t length;
 	struct instrument_result result;
-	struct proton_error err;
 
 	out_init(&out, -1);
 	out_text(&out, NVIDIA "  br label %l\n\nl:\n");
 	for (uint32_t i = 0; i < 2000; i++)
 		out_printf(&out, MARK("%%%u", "start", "s"), i + 3);
 	out_text(&out, "  br i1 true, label %l, label %e\n\ne:\n  ret void\n" END);
-	text = out_take(&out, &length);
+	char *text = out_take(&out, &length);
 	out_fini(&out);
 	for (uint32_t bytes = 0; bytes <= 4096; bytes += 4096) {
 		options.mode.buffer_bytes = bytes;
-		CHECK_OK(instrument_llvm(text, length, &options, &result, &err), err);
+		CHECK_DONE(instrument_llvm(text, length, &options, &result, &err));
 		CHECK_EQ(result.layout.slack_bytes, 2000 * 8); /* in multiples of 16 */
 		CHECK_EQ(result.layout.ring_bytes, 16384);
 		check_fits(&result);
@@ -371,9 +365,8 @@ static void instrument_many(const char *text, size_t length, int which)
 {
 	struct instrument_options options = default_options();
 	struct instrument_result result;
-	struct proton_error err;
 
-	CHECK_OK(instrument_llvm(text, length, &options, &result, &err), err);
+	CHECK_DONE(instrument_llvm(text, length, &options, &result, &err));
 	if (which == 3)
 		CHECK_EQ(result.record_count, 0);
 	else

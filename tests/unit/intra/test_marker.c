@@ -98,9 +98,8 @@ static struct instrument_result pass(const char *text)
 		.threads_per_warp = 32,
 	};
 	struct instrument_result result;
-	struct proton_error err;
 
-	CHECK_OK(instrument_llvm(text, strlen(text), &options, &result, &err), err);
+	CHECK_DONE(instrument_llvm(text, strlen(text), &options, &result, &err));
 	return result;
 }
 
@@ -147,7 +146,6 @@ TEST(markers_in_calls_that_cannot_be_parsed_are_counted)
 		"  %\"a b\" = call i32 asm sideeffect \"// proton.record start a\", \"=r\"()\n",
 		"  %3 = new.call i32 asm sideeffect \"// proton.event end a\", \"=r\"()\n",
 	};
-
 	static const char others[] = "  %5 = call i32 asm \"// proton.record start b\", \"=r\"()\n"
 				     "  %6 = call i32 asm \"// proton.record end b\", \"=r\"()\n";
 

@@ -5,9 +5,7 @@
 
 #include <dirent.h>
 #include <limits.h>
-#include <pthread.h>
 #include <sched.h>
-#include <stdatomic.h>
 
 #include "backend/intra/launch_queue.h"
 #include "model/trace_events.h"
@@ -210,23 +208,19 @@ static uint64_t launch(void)
 
 TEST(no_thread_before_the_first_launch)
 {
-	struct profile *profile;
-
 	start("tree");
 	add_kernel(&layout, FUNCTION, "mm", 2, 128, 16);
 	CHECK_EQ(worker_count(), 0);
 	CHECK(launch());
-	profile = finish();
+	struct profile *profile = finish();
 	CHECK_EQ(worker_count(), 0);
 	CHECK_EQ(value_of(profile, "mm/load", "cycles"), CTAS * 2 * 2 * 100);
-	profile_free(profile);
 }
 
 /* One thread waits for the device; if other launches have ended, more are started. */
 TEST(several_threads_when_launches_wait)
 {
 	const int launches = 100;
-	struct profile *profile;
 	int session = start("tree");
 
 	add_kernel(&layout, FUNCTION, "mm", 2, 128, 16);
@@ -238,20 +232,16 @@ TEST(several_threads_when_launches_wait)
 	flush(session);
 	CHECK_LE(2, worker_count());
 	CHECK_LE(worker_count(), READER_THREADS_MAX);
-	profile = finish();
+	struct profile *profile = finish();
 	CHECK_EQ(worker_count(), 0);
 	CHECK_EQ(value_of(profile, "mm/load", "cycles"), launches * CTAS * 2 * 2 * 100);
 	CHECK_EQ(value_of(profile, "mm/load", "executions"), launches * CTAS * 2 * 2);
-	profile_free(profile);
 }
 
 TEST(one_thread_on_a_small_machine)
 {
-	struct profile *profile;
-	int session;
-
 	core_count = 7;
-	session = start("tree");
+	int session = start("tree");
 	add_kernel(&layout, FUNCTION, "mm", 2, 128, 16);
 	fake.hold_events(true);
 	for (int i = 0; i < 20; i++)
@@ -259,16 +249,14 @@ TEST(one_thread_on_a_small_machine)
 	fake.hold_events(false);
 	flush(session);
 	CHECK_EQ(worker_count(), 1);
-	profile = finish();
+	struct profile *profile = finish();
 	core_count = 4 * READER_THREADS_MAX;
 	CHECK_EQ(value_of(profile, "mm/load", "cycles"), 20 * CTAS * 2 * 2 * 100);
-	profile_free(profile);
 }
 
 /* The thread that flushes reads them. */
 TEST(launches_are_read_without_any_thread)
 {
-	struct profile *profile;
 	int session = start("tree");
 
 	rec_begin_saying();
@@ -281,16 +269,14 @@ TEST(launches_are_read_without_any_thread)
 	CHECK_EQ(rec_printed("cannot start a reader thread"), 1);
 	for (int i = 0; i < 20; i++)
 		CHECK(launch());
-	profile = finish();
+	struct profile *profile = finish();
 	has_no_threads = false;
 	CHECK_EQ(value_of(profile, "mm/load", "executions"), 40 * CTAS * 2 * 2);
-	profile_free(profile);
 }
 
 /* The first thread reads all of them without a warning. */
 TEST(launches_are_read_when_a_second_thread_cannot_start)
 {
-	struct profile *profile;
 	int session = start("tree");
 
 	rec_begin_saying();
@@ -314,17 +300,15 @@ TEST(launches_are_read_when_a_second_thread_cannot_start)
 	fake.hold_events(false);
 	flush(session);
 	CHECK_LE(2, worker_count());
-	profile = finish();
+	struct profile *profile = finish();
 	CHECK_EQ(worker_count(), 0);
 	CHECK_EQ(value_of(profile, "mm/load", "executions"), 400 * CTAS * 2 * 2);
 	CHECK_EQ(value_of(profile, "mm/load", "cycles"), 400 * CTAS * 2 * 2 * 100);
-	profile_free(profile);
 }
 
 /* A flush waits for all earlier launches, even if a later one is read first. */
 TEST(a_flush_waits_for_every_thread)
 {
-	struct profile *profile;
 	int session = start("tree");
 
 	add_kernel(&layout, FUNCTION, "mm", 2, 128, 16);
@@ -333,9 +317,7 @@ TEST(a_flush_waits_for_every_thread)
 		CHECK(launch());
 		flush(session);
 	}
-	profile = finish();
-	CHECK_EQ(value_of(profile, "mm/load", "executions"), 400 * CTAS * 2 * 2);
-	profile_free(profile);
+	CHECK_EQ(value_of(finish(), "mm/load", "executions"), 400 * CTAS * 2 * 2);
 }
 
 /* Slices that the session of `launches` would keep; the 4th launch as if it were read 4th. */
@@ -343,7 +325,6 @@ TEST(traces_do_not_depend_on_which_thread_is_faster)
 {
 	static const uint32_t counts[] = {100000, 600000, 300000, 95000};
 	uint64_t seen[4] = {0};
-	struct profile *profile;
 
 	start("trace");
 	add_kernel(&layout, FUNCTION, "mm", 1, 8 << 20, 16);
@@ -356,7 +337,7 @@ TEST(traces_do_not_depend_on_which_thread_is_faster)
 		proton_instrument_launched(FUNCTION, STREAM);
 	}
 	fake.hold_events(false);
-	profile = finish();
+	struct profile *profile = finish();
 	CHECK(profile->trace);
 	for (uint64_t i = 1; i < profile->trace->event_count; i++) {
 		const struct row_event *event = trace_event(profile->trace, i);
@@ -369,7 +350,6 @@ TEST(traces_do_not_depend_on_which_thread_is_faster)
 	CHECK_U64(seen[1], counts[1]);
 	CHECK_U64(seen[2], 0); /* at most 800,000 slices of a kernel */
 	CHECK_U64(seen[3], counts[3]);
-	profile_free(profile);
 }
 
 /* ------------------------------------------------------------------ reused buffers */
@@ -377,26 +357,20 @@ TEST(traces_do_not_depend_on_which_thread_is_faster)
 /* Records and headers of the previous launch are not used. */
 TEST(unit_that_does_not_finish_in_a_reused_buffer)
 {
-	struct profile *profile;
-	uint64_t first;
 	int session = start("tree");
 
 	add_kernel(&layout, FUNCTION, "mm", 2, 128, 16);
-	first = launch_of(&layout, FUNCTION, 100, 2);
+	uint64_t first = launch_of(&layout, FUNCTION, 100, 2);
 	flush(session);
 	CHECK_U64(launch_of(&layout, FUNCTION, 1000, 1), first);
 	flush(session);
 	CHECK_U64(launch_of(&layout, FUNCTION, 10000, 0), first);
-	profile = finish();
-	CHECK_EQ(value_of(profile, "mm/load", "cycles"), CTAS * 2 * 2 * 100 + CTAS * 1 * 2 * 1000);
-	profile_free(profile);
+	CHECK_EQ(value_of(finish(), "mm/load", "cycles"), CTAS * 2 * 2 * 100 + CTAS * 1 * 2 * 1000);
 }
 
 /* Only headers are cleared, by copies of rows; the driver's memset kernel never runs. */
 TEST(buffers_are_not_filled_between_launches)
 {
-	struct profile *profile;
-	uint32_t fills;
 	int session = start("tree");
 
 	add_kernel(&layout, FUNCTION, "mm", 2, 128, 16);
@@ -408,44 +382,38 @@ TEST(buffers_are_not_filled_between_launches)
 		CHECK(launch());
 		flush(session);
 	}
-	fills = fake.calls("cuMemsetD8Async");
+	uint32_t fills = fake.calls("cuMemsetD8Async");
 	CHECK_EQ(fills, 0);
 	CHECK_EQ(fake.calls("cuMemcpy2DAsync_v2"), 10);
-	profile = finish();
-	profile_free(profile);
+	finish();
 }
 
 /* One layout has records where the other has headers. */
 TEST(a_buffer_changes_between_layouts)
 {
 	static struct instrument_layout other;
-	struct profile *profile;
-	uint64_t first;
 	int session = start("tree");
 
 	add_kernel(&layout, FUNCTION, "mm", 2, 512, 64);
 	add_kernel(&other, OTHER_FUNCTION, "other", 8, 64, 32);
 	CHECK_EQ(layout.cta_bytes, other.cta_bytes);
-	first = launch_of(&layout, FUNCTION, 1, 2);
+	uint64_t first = launch_of(&layout, FUNCTION, 1, 2);
 	for (int i = 0; i < 3; i++) {
 		flush(session);
 		CHECK_U64(launch_of(&other, OTHER_FUNCTION, 100, 5), first);
 		flush(session);
 		CHECK_U64(launch_of(&layout, FUNCTION, 10000, 1), first);
 	}
-	profile = finish();
+	struct profile *profile = finish();
 	CHECK_EQ(value_of(profile, "mm/load", "cycles"),
 		 CTAS * 2 * 2 * 1 + 3 * CTAS * 1 * 2 * 10000);
 	CHECK_EQ(value_of(profile, "other/load", "cycles"), 3 * CTAS * 5 * 2 * 100);
-	profile_free(profile);
 }
 
 /* Records of one layout that look like a header of the other: a clock equal to the magic number. */
 TEST(records_that_look_like_a_header)
 {
 	static struct instrument_layout other;
-	struct profile *profile;
-	uint64_t first;
 	uint8_t *cta;
 	int session = start("tree");
 
@@ -453,7 +421,7 @@ TEST(records_that_look_like_a_header)
 	add_kernel(&other, OTHER_FUNCTION, "other", 1, 1024, 192);
 	CHECK_EQ(layout.cta_bytes, other.cta_bytes);
 	CHECK_EQ(layout_header_at(&layout, 1), layout_ring_at(&other, 0));
-	first = launch_of(&layout, FUNCTION, 100, 2);
+	uint64_t first = launch_of(&layout, FUNCTION, 100, 2);
 	flush(session);
 	CHECK_U64(proton_instrument_buffer((size_t)CTAS * other.cta_bytes, 128, STREAM), first);
 	for (uint32_t slot = 0; slot < CTAS; slot++) {
@@ -465,10 +433,9 @@ TEST(records_that_look_like_a_header)
 	proton_instrument_launched(OTHER_FUNCTION, STREAM);
 	flush(session);
 	CHECK_U64(launch_of(&layout, FUNCTION, 10000, 1), first);
-	profile = finish();
+	struct profile *profile = finish();
 	CHECK_EQ(value_of(profile, "other/load", "executions"), CTAS * 8);
 	CHECK_EQ(value_of(profile, "mm/load", "executions"), CTAS * (2 + 1) * 2);
-	profile_free(profile);
 }
 
 /*
@@ -489,33 +456,28 @@ static void write_wrapped(uint64_t address, bool is_in_slack, uint64_t last_cloc
 /* A record that an earlier launch left in the slack area seems newer than the ring buffer's. */
 TEST(slack_area_of_an_earlier_launch)
 {
-	struct profile *profile;
-	uint64_t first;
 	int session = start("tree");
 
 	add_kernel(&layout, FUNCTION, "mm", 1, 128, 16);
-	first = proton_instrument_buffer(layout.cta_bytes, 128, STREAM);
+	uint64_t first = proton_instrument_buffer(layout.cta_bytes, 128, STREAM);
 	write_wrapped(first, true, 40000, 2);
 	proton_instrument_launched(FUNCTION, STREAM);
 	flush(session);
 	CHECK_U64(proton_instrument_buffer(layout.cta_bytes, 128, STREAM), first);
 	write_wrapped(first, false, 20000, 1);
 	proton_instrument_launched(FUNCTION, STREAM);
-	profile = finish();
+	struct profile *profile = finish();
 	CHECK_EQ(value_of(profile, "mm/dot", "executions"), 2); /* of the first launch */
 	CHECK_EQ(value_of(profile, "mm/load", "executions"), 14 + 16);
-	profile_free(profile);
 }
 
 TEST(graphs_are_cleared_too)
 {
-	struct profile *profile;
-	uint64_t address;
 	int session = start("tree");
 
 	add_kernel(&layout, FUNCTION, "mm", 2, 128, 16);
 	fake.set_capture(STREAM, 1);
-	address = proton_instrument_buffer((size_t)CTAS * layout.cta_bytes, 128, STREAM);
+	uint64_t address = proton_instrument_buffer((size_t)CTAS * layout.cta_bytes, 128, STREAM);
 	proton_instrument_launched(FUNCTION, STREAM);
 	fake.set_capture(0, 0);
 	write_records(&layout, address, CTAS, 2, 100, 2);
@@ -524,9 +486,8 @@ TEST(graphs_are_cleared_too)
 	write_records(&layout, address, CTAS, 2, 1000, 1);
 	rec_finalize(PROTON_ALL_SESSIONS, "proton");
 	device_bytes_of_graphs = fake.device_bytes();
-	profile = rec_load("a.proton");
-	CHECK_EQ(value_of(profile, "mm/load", "cycles"), CTAS * 2 * 2 * 100 + CTAS * 1 * 2 * 1000);
-	profile_free(profile);
+	CHECK_EQ(value_of(rec_load("a.proton"), "mm/load", "cycles"),
+		 CTAS * 2 * 2 * 100 + CTAS * 1 * 2 * 1000);
 }
 
 /* ------------------------------------------------------------------ faults */
@@ -555,7 +516,6 @@ static uint64_t missing(int session)
 
 static int64_t executions_after(int launches, uint64_t *missing_out)
 {
-	struct profile *profile;
 	int64_t executions;
 	int session = start("tree");
 
@@ -566,9 +526,8 @@ static int64_t executions_after(int launches, uint64_t *missing_out)
 	fake.hold_events(false);
 	flush(session);
 	*missing_out = missing(session);
-	profile = rec_finish();
+	struct profile *profile = rec_finish();
 	executions = value_of(profile, "mm/load", "executions");
-	profile_free(profile);
 	return executions;
 }
 
@@ -576,12 +535,11 @@ static int64_t executions_after(int launches, uint64_t *missing_out)
 static void try_fault(const char *call, uint32_t first, uint32_t count)
 {
 	const int whole = 6 * CTAS * 2 * 2;
-	int64_t executions;
 	uint64_t printed;
 
 	load_fake();
 	fake.fail(call, first, count, 999);
-	executions = executions_after(6, &printed);
+	int64_t executions = executions_after(6, &printed);
 	if (executions > whole || executions % (CTAS * 2 * 2) || (executions < whole && !printed))
 		FAIL("%s, call %u: %" PRId64 " executions of %d", call, first, executions, whole);
 	fake.fail(call, 0, 0, 0);
@@ -600,10 +558,9 @@ static void leave_child(void)
 static void in_child(const char *call, uint32_t first, uint32_t count)
 {
 	int status;
-	pid_t pid;
 
 	fflush(stdout);
-	pid = fork();
+	pid_t pid = fork();
 	if (pid == 0) {
 		*rec_directory = '\0';
 		try_fault(call, first, count);
@@ -629,7 +586,6 @@ TEST(every_call_of_the_driver_may_fail)
 /* Memsets are slower than copies of rows, but correct. */
 TEST(buffers_are_cleared_by_memset_without_row_copies)
 {
-	struct profile *profile;
 	int session = start("tree");
 
 	add_kernel(&layout, FUNCTION, "mm", 2, 128, 16);
@@ -637,18 +593,15 @@ TEST(buffers_are_cleared_by_memset_without_row_copies)
 	CHECK(launch());
 	flush(session);
 	launch_of(&layout, FUNCTION, 1000, 1);
-	profile = finish();
+	struct profile *profile = finish();
 	fake.fail("cuMemcpy2DAsync_v2", 0, 0, 0);
 	CHECK_EQ(value_of(profile, "mm/load", "cycles"), CTAS * 2 * 2 * 100 + CTAS * 1 * 2 * 1000);
-	profile_free(profile);
 }
 
 /* ------------------------------------------------------------------ fork and the end */
 
 static void run_in_child(void)
 {
-	struct profile *profile;
-
 	/* Sanitizers' own locks that another thread held at fork() are held in the child. */
 	if (TAP_IS_SANITIZED)
 		_exit(0);
@@ -657,18 +610,14 @@ static void run_in_child(void)
 	start("tree");
 	add_kernel(&layout, FUNCTION, "mm", 2, 128, 16);
 	CHECK(launch());
-	profile = rec_finish();
-	CHECK_EQ(value_of(profile, "mm/load", "executions"), CTAS * 2 * 2);
-	profile_free(profile);
+	CHECK_EQ(value_of(rec_finish(), "mm/load", "executions"), CTAS * 2 * 2);
 	leave_child();
 }
 
 TEST(a_fork_while_threads_read)
 {
-	struct profile *profile;
 	int session = start("tree");
 	int status;
-	pid_t pid;
 
 	skip_if_emulated("the emulator starts no thread in a forked child");
 	add_kernel(&layout, FUNCTION, "mm", 2, 128, 16);
@@ -680,15 +629,13 @@ TEST(a_fork_while_threads_read)
 	for (int i = 0; i < 40; i++)
 		CHECK(launch());
 	fflush(stdout);
-	pid = fork();
+	pid_t pid = fork();
 	if (pid == 0)
 		run_in_child();
 	CHECK_LT(0, pid);
 	CHECK_EQ(waitpid(pid, &status, 0), pid);
 	CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
-	profile = finish();
-	CHECK_EQ(value_of(profile, "mm/load", "executions"), 80 * CTAS * 2 * 2);
-	profile_free(profile);
+	CHECK_EQ(value_of(finish(), "mm/load", "executions"), 80 * CTAS * 2 * 2);
 }
 
 static atomic_bool may_end;
@@ -704,7 +651,6 @@ static void *launch_on(void *unused)
 
 TEST(session_ends_while_launches_continue)
 {
-	struct profile *profile;
 	pthread_t threads[2];
 
 	for (int round = 0; round < 3; round++) {
@@ -721,10 +667,9 @@ TEST(session_ends_while_launches_continue)
 		atomic_store(&may_end, true);
 		for (int i = 0; i < 2; i++)
 			pthread_join(threads[i], NULL);
-		profile = rec_load("a.proton");
+		struct profile *profile = rec_load("a.proton");
 		CHECK_LE(CTAS * 2 * 2, value_of(profile, "mm/load", "executions"));
 		CHECK_EQ(value_of(profile, "mm/load", "executions") % (CTAS * 2 * 2), 0);
-		profile_free(profile);
 	}
 	/* Buffers that the device may have been using at the end are leaked. */
 	if (TAP_IS_SANITIZED && tap_is_forking)
@@ -736,7 +681,6 @@ TEST(session_ends_while_launches_continue)
 /* The session that ends first has another backend: ending it waits for all backends. */
 TEST(the_end_of_a_session_waits_for_every_backend)
 {
-	struct profile *profile;
 	int session = start("tree");
 	int other = rec_start("host");
 
@@ -745,10 +689,8 @@ TEST(the_end_of_a_session_waits_for_every_backend)
 	for (int i = 0; i < 50; i++)
 		CHECK(launch());
 	rec_finalize(other, "proton");
-	profile = rec_load("host.proton");
+	struct profile *profile = rec_load("host.proton");
 	CHECK_EQ(value_of(profile, "mm/load", "executions"), 50 * CTAS * 2 * 2);
-	profile_free(profile);
 	profile = finish();
 	CHECK(!rec_value(profile, "mm/load", "executions"));
-	profile_free(profile);
 }

@@ -22,11 +22,9 @@ static uint64_t ring_next_to(const char *text, uint32_t buffer_bytes, uint32_t s
 		.mode.buffer_bytes = buffer_bytes,
 	};
 	struct instrument_result result;
-	struct proton_error err;
-	uint64_t ring;
 
-	CHECK_OK(instrument_llvm(text, strlen(text), &options, &result, &err), err);
-	ring = (uint64_t)result.layout.slack_bytes << 32 | result.layout.ring_bytes;
+	CHECK_DONE(instrument_llvm(text, strlen(text), &options, &result, &err));
+	uint64_t ring = (uint64_t)result.layout.slack_bytes << 32 | result.layout.ring_bytes;
 	instrument_result_fini(&result);
 	return ring;
 }

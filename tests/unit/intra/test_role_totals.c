@@ -1,8 +1,6 @@
 /* Warp metrics with a fake driver: roles, critical path and async overlap in the profile. */
 #include "unit/intra/instrumented.h"
 
-#include <pthread.h>
-
 #include "export/export.h"
 #include "model/warp_metrics.h"
 
@@ -159,46 +157,37 @@ static void check_ctas(const struct profile *profile, int64_t recorded, int64_t 
 
 TEST(roles_and_their_path)
 {
-	struct profile *profile;
-
 	start("default");
 	add_kernel();
 	launch(4);
 	launch(4);
-	profile = finish();
+	struct profile *profile = finish();
 	check_ctas(profile, 8, 8);
 	CHECK_EQ(value_of(profile, "mm/" DEFAULT "/dot@ws.py:9", "cycles"), 8 * 740);
-	profile_free(profile);
 }
 
 /* At most 32 CTAs per launch, and after eight launches those of every 64th. */
 TEST(sampled_ctas)
 {
-	struct profile *profile;
-
 	start("default");
 	add_kernel();
 	for (int i = 0; i < 70; i++)
 		launch(i == 64 ? 64 : 65);
-	profile = finish();
+	struct profile *profile = finish();
 	/* every third of 65, with varying first ones: 22, 22 or 21; then every second */
 	check_ctas(profile, 69 * 65 + 64, 6 * 22 + 2 * 21 + 32);
-	profile_free(profile);
 }
 
 /* Subtracted overhead would shift a warp's clock against the others'. */
 TEST(record_overhead_does_not_shift_clocks)
 {
-	struct profile *profile;
-
 	setenv("PROTON_INSTRUMENT_COST", "10,20", true);
 	start("default:optimizations=time_shift");
 	add_kernel();
 	launch(2);
-	profile = finish();
+	struct profile *profile = finish();
 	check_ctas(profile, 2, 2);
 	CHECK_LE(value_of(profile, "mm/" DEFAULT "/dot@ws.py:9", "cycles"), 4 * 369);
-	profile_free(profile);
 }
 
 static void *launch_many(void *unused)
@@ -211,7 +200,6 @@ static void *launch_many(void *unused)
 
 TEST(launches_on_many_threads)
 {
-	struct profile *profile;
 	pthread_t threads[4];
 
 	start("default");
@@ -220,30 +208,25 @@ TEST(launches_on_many_threads)
 		pthread_create(&threads[i], NULL, launch_many, NULL);
 	for (int i = 0; i < 4; i++)
 		pthread_join(threads[i], NULL);
-	profile = finish();
+	struct profile *profile = finish();
 	check_ctas(profile, 4 * 100 * 4, (8 + 6) * 4); /* and 64, 128, ..., 384 */
-	profile_free(profile);
 }
 
 /* As upstream's viewer reads it. */
 TEST(a_hatchet_file)
 {
-	struct profile *profile;
-	struct proton_error err = {0};
 	struct out out;
 	size_t length;
-	char *text;
 
 	start("default");
 	add_kernel();
 	launch(1);
-	profile = finish();
+	struct profile *profile = finish();
 	out_init(&out, -1);
-	CHECK_OK(export_hatchet(profile, &out, &err), err);
-	text = out_take(&out, &length);
+	CHECK_DONE(export_hatchet(profile, &out, &err));
+	char *text = out_take(&out, &length);
 	CHECK(strstr(text, "<warps>"));
 	CHECK(strstr(text, "\"cta_cycles\": 1400"));
 	free(text);
 	out_fini(&out);
-	profile_free(profile);
 }

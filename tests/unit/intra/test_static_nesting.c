@@ -79,7 +79,6 @@ static void instrument(const char *words)
 	struct instrument_options options = {
 		.arch = "sm_90", .warp_count = 4, .threads_per_warp = 32, .shared_limit = 232448};
 	struct writer writer = {.value = 0};
-	struct proton_error err;
 	char text[512];
 
 	snprintf(text, sizeof(text), "%s", words);
@@ -88,8 +87,7 @@ static void instrument(const char *words)
 	for (char *word = strtok(text, " "); word; word = strtok(NULL, " "))
 		write_word(&writer, word);
 	out_text(&writer.out, "}\n");
-	CHECK_OK(instrument_llvm(writer.out.bytes, writer.out.length, &options, &result, &err),
-		 err);
+	CHECK_DONE(instrument_llvm(writer.out.bytes, writer.out.length, &options, &result, &err));
 	out_fini(&writer.out);
 }
 

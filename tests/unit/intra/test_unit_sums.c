@@ -10,10 +10,9 @@ static const char head[] = "proton-instrument 1\nvendor nvidia\nwarps 2\nwarps_p
 static void read_layout(const char *lines, struct decode_overhead cost)
 {
 	char text[1024];
-	struct proton_error err;
 
 	snprintf(text, sizeof(text), "%s%s", head, lines);
-	CHECK_OK(layout_read(text, strlen(text), &layout, &err), err);
+	CHECK_DONE(layout_read(text, strlen(text), &layout, &err));
 	memset(memory, 0, sizeof(memory));
 	decoder_init(&decoder, &layout, cost);
 }
@@ -222,9 +221,8 @@ TEST(times_of_a_unit_fill_its_cta)
 	struct warps_kinds kinds;
 	struct warps_sums sums;
 	struct warps warps = {0};
-	struct proton_error err;
 
-	CHECK_OK(layout_read(text, strlen(text), &layout, &err), err);
+	CHECK_DONE(layout_read(text, strlen(text), &layout, &err));
 	memset(memory, 0, sizeof(memory));
 	decoder_init(&decoder, &layout, (struct decode_overhead){0});
 	header(0, 1000, 2000, 8);
@@ -257,14 +255,13 @@ TEST(layouts_are_written_and_read_again)
 	struct out out;
 	char *text;
 	size_t length;
-	struct proton_error err;
 	struct instrument_layout again;
 
 	read_layout(COUNTED, (struct decode_overhead){0});
 	out_init(&out, -1);
 	layout_write(&layout, &out);
-	CHECK_OK(out_finish_text(&out, &text, &length, &err), err);
-	CHECK_OK(layout_read(text, length, &again, &err), err);
+	CHECK_DONE(out_finish_text(&out, &text, &length, &err));
+	CHECK_DONE(layout_read(text, length, &again, &err));
 	CHECK_U64(again.sum_count, 2);
 	CHECK_U64(again.sum_counts_count, 4);
 	CHECK(memcmp(again.sums, layout.sums, 2 * sizeof(*layout.sums)) == 0);

@@ -7,11 +7,10 @@ static bool is_right(const char *body)
 {
 	struct proton_error err = {0};
 	char text[512];
-	bool is_ok;
 
 	snprintf(text, sizeof(text), "define void @f(i32 %%0, i32 %%proton.given) #0 {\n%s}\n%s",
 		 body, "define void @g() {\n  %proton.a = add i32 0, 0\n  ret void\n}\n");
-	is_ok = verify_names(text, strlen(text), &err) == PROTON_OK;
+	bool is_ok = verify_names(text, strlen(text), &err) == PROTON_OK;
 	if (!is_ok)
 		CHECK(strstr(err.text, "proton."));
 	return is_ok;

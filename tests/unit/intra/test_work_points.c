@@ -1,6 +1,4 @@
 /* Points and footprints of affine forms, compared with visiting every point. */
-#include <math.h>
-#include <stdlib.h>
 
 #include "intra/work/affine.h"
 #include "unit/tap.h"
@@ -77,6 +75,7 @@ TEST(points_are_those_that_a_visit_finds)
 TEST(digits_of_a_large_number_take_few_steps)
 {
 	const struct atom_sizes sizes = {{1024, 1000000, 1000}};
+
 	/* x + 1024 (y + 1000000 z) <= 999 */
 	const struct affine form = {
 		.base = 999, .count = 3, .atoms = {0, 1, 2}, .factors = {-1, -1024, -1024000000}};

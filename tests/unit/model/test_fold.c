@@ -50,10 +50,9 @@ TEST(only_source_frames_have_an_owner)
 static double total(const struct profile *profile, const char *metric)
 {
 	struct column column;
-	double sum;
 
 	CHECK_OK(rollup_metric(profile, metric, true, &column, &err), err);
-	sum = column.value[0];
+	double sum = column.value[0];
 	column_fini(&column);
 	return sum;
 }
@@ -222,7 +221,6 @@ TEST(statistics_over_ranks_follow_their_node)
 {
 	struct profile *profile = make_job(false);
 	bool *is_hidden = hide_jit(profile);
-	uint32_t tokens;
 
 	CHECK_EQ(fold_allowed(profile, is_hidden), 1);
 	profile_fold(profile, is_hidden);
@@ -232,7 +230,7 @@ TEST(statistics_over_ranks_follow_their_node)
 		CHECK_EQ(ranks_spread(profile, node)->node, node);
 		CHECK_U64(ranks_spread(profile, node)->max_ns, 3000);
 	}
-	tokens = profile->values[profile->nodes[1].first_value].metric;
+	uint32_t tokens = profile->values[profile->nodes[1].first_value].metric;
 	CHECK(value_spreads_find(&profile->ranks->values, 1, tokens) != NULL);
 	CHECK_EQ(value_spreads_find(&profile->ranks->values, 1, tokens)->ranks, 3);
 	CHECK_EQ(profile->ranks->spread_count, 4);

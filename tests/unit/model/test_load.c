@@ -86,13 +86,12 @@ TEST(files_that_cannot_be_read_are_named)
 static struct profile *through(const struct profile *profile, const char *format)
 {
 	struct profile *again;
-	struct proton_error err;
 	struct out out;
 
 	out_init(&out, -1);
-	CHECK_OK(export_format_find(format)->write(profile, &out, &err), err);
-	CHECK_OK(out_finish(&out, &err), err);
-	CHECK_OK(profile_load_bytes("again", out.bytes, out.length, &again, &err), err);
+	CHECK_DONE(export_format_find(format)->write(profile, &out, &err));
+	CHECK_DONE(out_finish(&out, &err));
+	CHECK_DONE(profile_load_bytes("again", out.bytes, out.length, &again, &err));
 	out_fini(&out);
 	return again;
 }
@@ -100,9 +99,8 @@ static struct profile *through(const struct profile *profile, const char *format
 TEST(both_hatchet_formats_are_recognized)
 {
 	struct profile *profile, *json, *packed;
-	struct proton_error err;
 
-	CHECK_OK(profile_load_file(TESTS_DIR "/data/viewer/up_pc.hatchet", &profile, &err), err);
+	CHECK_DONE(profile_load_file(TESTS_DIR "/data/viewer/up_pc.hatchet", &profile, &err));
 	json = through(profile, "hatchet");
 	packed = through(profile, "hatchet_msgpack");
 	CHECK_EQ(json->node_count, profile->node_count);

@@ -10,12 +10,11 @@
 static struct profile *load(const char *text)
 {
 	struct profile *profile = NULL;
-	struct proton_error err;
 	size_t length = strlen(text);
 	char *copy = malloc(length ? length : 1);
 
 	memcpy(copy, text, length);
-	CHECK_OK(profile_load_hatchet(copy, length, &profile, &err), err);
+	CHECK_DONE(profile_load_hatchet(copy, length, &profile, &err));
 	free(copy);
 	return profile;
 }
@@ -120,13 +119,12 @@ static void check_exclusive(const char *rest, bool is_x, bool is_cpu_time)
 		       {"note", PROTON_METRIC_STRING},
 		       {"v", PROTON_METRIC_INT64_VECTOR}};
 	const bool expected[] = {is_x, is_cpu_time, true, true};
-	struct profile *profile;
 	char text[512];
 
 	snprintf(text, sizeof(text),
 		 "[{\"children\":[%s],\"frame\":{\"name\":\"ROOT\",\"type\":\"function\"}%s},{}]",
 		 NODE("", "a", "\"x\":1,\"cpu_time (ns)\":5,\"note\":\"t\",\"v\":[1]"), rest);
-	profile = load(text);
+	struct profile *profile = load(text);
 	for (size_t i = 0; i < sizeof(metrics) / sizeof(metrics[0]); i++) {
 		uint32_t metric = metric_of(profile, metrics[i].name, metrics[i].type);
 
@@ -368,7 +366,6 @@ TEST(a_hundred_thousand_levels)
 	char *text = malloc(length + 1);
 	char *at = text;
 	struct profile *profile;
-	struct proton_error err;
 
 	*at++ = '[';
 	for (size_t i = 0; i < levels; i++)
@@ -377,7 +374,7 @@ TEST(a_hundred_thousand_levels)
 		at = stpcpy(at, close);
 	*at++ = ']';
 	CHECK_EQ(at - text, length);
-	CHECK_OK(profile_load_hatchet(text, length, &profile, &err), err);
+	CHECK_DONE(profile_load_hatchet(text, length, &profile, &err));
 	CHECK_EQ(profile->node_count, levels);
 	CHECK_EQ(profile->nodes[levels - 1].parent, levels - 2);
 	CHECK_EQ(profile->frame_count, 2);

@@ -134,11 +134,10 @@ static void add_epoch(uint32_t phase, uint32_t flags)
 static struct profile *load(uint32_t phase)
 {
 	struct profile *profile = NULL;
-	struct proton_error err;
 
 	t.view.table[TABLE_STRINGS] = t.strings.pool.base;
 	t.view.rows[TABLE_STRINGS] = t.strings.used / 8;
-	CHECK_OK(profile_load_view(&t.view, phase, &profile, &err), err);
+	CHECK_DONE(profile_load_view(&t.view, phase, &profile, &err));
 	return profile;
 }
 
@@ -159,10 +158,8 @@ static const struct profile_value *value_of(const struct profile *profile, uint3
 
 TEST(a_tree_of_only_a_root_loads)
 {
-	struct profile *profile;
-
 	set_up();
-	profile = load(PHASE_ALL);
+	struct profile *profile = load(PHASE_ALL);
 	CHECK_EQ(profile->node_count, 1);
 	CHECK(!profile->is_damaged && !profile->is_unfinished);
 	profile_free(profile);
@@ -187,7 +184,6 @@ TEST(an_empty_view_is_an_unfinished_root)
 
 TEST(everything_is_carried_over)
 {
-	struct profile *profile;
 	uint32_t a;
 
 	set_up();
@@ -218,7 +214,7 @@ TEST(everything_is_carried_over)
 	t.view.rows[TABLE_COUNTERS] = 1;
 	t.view.start_ns = 11;
 	t.view.end_ns = 12;
-	profile = load(PHASE_ALL);
+	struct profile *profile = load(PHASE_ALL);
 	CHECK_EQ(profile->node_count, 4);
 	CHECK_EQ(profile->nodes[3].parent, 2);
 	CHECK_STR(node_name(profile, 1), "f1");
@@ -243,12 +239,10 @@ TEST(everything_is_carried_over)
 /* Epochs 0: phase 0, 1: phase 1 cleared, 2: phase 1 again. f1 in all, f2 in 0, f3 in 1, f4 in 2. */
 static void set_up_phases(void)
 {
-	uint32_t f1;
-
 	set_up();
 	add_epoch(1, EPOCH_CLEARED);
 	add_epoch(1, 0);
-	f1 = add_node(0, 1, 0);
+	uint32_t f1 = add_node(0, 1, 0);
 	t.nodes[f1].last_epoch = 2;
 	add_node(f1, 2, 0);
 	add_node(f1, 3, 1);
@@ -264,10 +258,8 @@ static void set_up_phases(void)
 
 TEST(a_phase_takes_its_epochs)
 {
-	struct profile *profile;
-
 	set_up_phases();
-	profile = load(1);
+	struct profile *profile = load(1);
 	CHECK_EQ(profile->node_count, 3);
 	CHECK_STR(node_name(profile, 1), "f1");
 	CHECK_STR(node_name(profile, 2), "f4");
@@ -285,10 +277,8 @@ TEST(a_phase_takes_its_epochs)
 
 TEST(all_phases_are_summed_without_what_was_cleared)
 {
-	struct profile *profile;
-
 	set_up_phases();
-	profile = load(PHASE_ALL);
+	struct profile *profile = load(PHASE_ALL);
 	CHECK_EQ(profile->node_count, 4);
 	CHECK_STR(node_name(profile, 2), "f2");
 	CHECK_STR(node_name(profile, 3), "f4");
@@ -309,9 +299,6 @@ TEST(all_phases_are_summed_without_what_was_cleared)
 
 TEST(configurations_are_summed_over_the_epochs_of_their_kernel)
 {
-	struct profile *profile;
-	const struct row_config *launch;
-
 	set_up_phases();
 	CHECK_EQ(t.kernels[2].epoch, 1); /* cleared */
 	add_config(1, 0, 8, 3);
@@ -322,9 +309,9 @@ TEST(configurations_are_summed_over_the_epochs_of_their_kernel)
 	add_config(0, 0, 8, 7);     /* unused */
 	add_config(1, 0, 10, 0);    /* has not run */
 	add_config(1000, 0, 10, 1); /* invalid */
-	profile = load(PHASE_ALL);
+	struct profile *profile = load(PHASE_ALL);
 	CHECK(profile->is_damaged);
-	launch = &profile->configs[profile->kernels[1].first_config];
+	const struct row_config *launch = &profile->configs[profile->kernels[1].first_config];
 	CHECK_U64(launch->config.grid[0], 8);
 	CHECK_U64(launch->count, 8); /* not the 4 of the cleared epoch */
 	CHECK_U64(launch->total_ns, 80);
@@ -358,15 +345,12 @@ TEST(a_missing_phase_has_no_data)
 
 TEST(a_node_entered_in_between_belongs_to_the_phase)
 {
-	struct profile *profile;
-	uint32_t node;
-
 	set_up();
 	add_epoch(1, 0);
 	add_epoch(2, 0);
-	node = add_node(add_node(0, 1, 0), 2, 0);
+	uint32_t node = add_node(add_node(0, 1, 0), 2, 0);
 	t.nodes[node].last_epoch = 2;
-	profile = load(1);
+	struct profile *profile = load(1);
 	CHECK_EQ(profile->node_count, 1);
 	profile_free(profile);
 	add_value(node, METRIC_ENTERED, 1);
@@ -379,7 +363,6 @@ TEST(a_node_entered_in_between_belongs_to_the_phase)
 
 TEST(vectors_are_added_element_by_element)
 {
-	struct profile *profile;
 	uint32_t vector;
 
 	set_up();
@@ -392,7 +375,7 @@ TEST(vectors_are_added_element_by_element)
 		add_value(1, METRIC_VECTOR, i % 2)->as.vector = 1 + 3 * i;
 	}
 	t.view.rows[TABLE_VECTORS] = 10;
-	profile = load(0);
+	struct profile *profile = load(0);
 	vector = value_of(profile, 1, "vector")->as.vector;
 	CHECK_U64(profile->words[vector], 2);
 	CHECK_U64(profile->words[vector + 1], 6);
@@ -403,12 +386,10 @@ TEST(vectors_are_added_element_by_element)
 
 TEST(a_kernel_that_was_made_but_has_not_run_is_left_out)
 {
-	struct profile *profile;
-
 	set_up();
 	add_node(0, 1, 0);
 	*add_kernel(1, 0, 0, 0) = (struct row_kernel){.min_ns = UINT64_MAX};
-	profile = load(PHASE_ALL);
+	struct profile *profile = load(PHASE_ALL);
 	CHECK_EQ(profile->kernel_count, 1);
 	CHECK(!profile->is_damaged);
 	profile_free(profile);
@@ -426,15 +407,13 @@ static struct profile *load_damaged(void)
 
 TEST(parents_must_come_first)
 {
-	struct profile *profile;
-
 	set_up();
 	add_node(2, 1, 0);
 	add_node(1, 2, 0); /* its parent is dropped, so it is too */
 	add_node(3, 3, 0); /* its own parent */
 	add_node(UINT32_MAX, 4, 0);
 	add_node(0, 5, 0);
-	profile = load_damaged();
+	struct profile *profile = load_damaged();
 	CHECK_EQ(profile->node_count, 2);
 	CHECK_STR(node_name(profile, 1), "f5");
 	profile_free(profile);
@@ -442,8 +421,6 @@ TEST(parents_must_come_first)
 
 TEST(cyclic_lists_end)
 {
-	struct profile *profile;
-
 	set_up();
 	add_node(0, 1, 0);
 	add_node(0, 2, 0);
@@ -453,7 +430,7 @@ TEST(cyclic_lists_end)
 	t.nodes[2].first_value = 1; /* and a list that two nodes claim */
 	add_kernel(1, 0, 0, 5)->next = 1;
 	t.nodes[2].first_kernel = 1;
-	profile = load_damaged();
+	struct profile *profile = load_damaged();
 	CHECK_EQ(value_of(profile, 1, "items")->as.int64, 2);
 	CHECK_U64(profile->kernels[1].count, 1);
 	CHECK_EQ(profile->nodes[2].first_value, 0);
@@ -463,8 +440,6 @@ TEST(cyclic_lists_end)
 
 TEST(indices_outside_their_tables_are_dropped)
 {
-	struct profile *profile;
-
 	set_up();
 	add_node(0, 99, 0);
 	t.nodes[1].first_value = 77;
@@ -481,7 +456,7 @@ TEST(indices_outside_their_tables_are_dropped)
 	add_kernel(2, 0, 9, 1); /* an unknown epoch; all are selected, so it counts */
 	t.devices[1].type = 0xffffff;
 	t.frames[1].name = 0xffffff;
-	profile = load_damaged();
+	struct profile *profile = load_damaged();
 	CHECK_EQ(profile->node_count, 3);
 	CHECK_STR(node_name(profile, 1), "<unknown>");
 	CHECK_STR(node_name(profile, 2), "");
@@ -494,14 +469,12 @@ TEST(indices_outside_their_tables_are_dropped)
 
 TEST(metrics_of_unknown_type_are_dropped)
 {
-	struct profile *profile;
-
 	set_up();
 	t.metrics[METRIC_COUNT].type = 77;
 	add_node(0, 1, 0);
 	add_value(1, METRIC_COUNT, 0)->as.int64 = 5;
 	add_value(1, METRIC_RATE, 0)->as.float64 = 5;
-	profile = load_damaged();
+	struct profile *profile = load_damaged();
 	CHECK_EQ(profile->value_count, 2);
 	CHECK_NEAR(value_of(profile, 1, "rate")->as.float64, 5, 0);
 	profile_free(profile);
@@ -509,22 +482,18 @@ TEST(metrics_of_unknown_type_are_dropped)
 
 TEST(a_vector_that_many_claim_is_copied_once)
 {
-	struct profile *profile;
-
 	set_up();
 	for (uint32_t i = 0; i < 20; i++)
 		add_value(add_node(0, 1, 0), METRIC_VECTOR, 0)->as.vector = 1;
 	t.words[1] = 30;
 	t.view.rows[TABLE_VECTORS] = 32;
-	profile = load_damaged();
+	struct profile *profile = load_damaged();
 	CHECK_LE(profile->word_count, 64);
 	profile_free(profile);
 }
 
 TEST(sums_stay_at_their_limits)
 {
-	struct profile *profile;
-
 	set_up();
 	add_epoch(0, 0);
 	add_node(0, 1, 0);
@@ -538,7 +507,7 @@ TEST(sums_stay_at_their_limits)
 		t.histograms[1 + epoch].bucket[3] = UINT32_MAX;
 	}
 	t.view.rows[TABLE_HISTOGRAMS] = 3;
-	profile = load(0);
+	struct profile *profile = load(0);
 	CHECK_EQ(value_of(profile, 1, "items")->as.int64, INT64_MAX);
 	CHECK_U64(profile->kernels[1].total_ns, UINT64_MAX);
 	CHECK_EQ(profile->histograms[profile->kernels[1].histogram].bucket[3], UINT32_MAX);

@@ -64,11 +64,10 @@ static void set_up(uint64_t second_crc)
 static struct profile *load(void)
 {
 	struct profile *profile = NULL;
-	struct proton_error err;
 
 	t.view.table[TABLE_STRINGS] = t.strings.pool.base;
 	t.view.rows[TABLE_STRINGS] = t.strings.used / 8;
-	CHECK_OK(profile_load_view(&t.view, PHASE_ALL, &profile, &err), err);
+	CHECK_DONE(profile_load_view(&t.view, PHASE_ALL, &profile, &err));
 	return profile;
 }
 
@@ -81,10 +80,8 @@ static int64_t samples_of(const struct profile *profile, const char *path)
 
 TEST(function_without_a_code_object_ran_wherever_its_name_did)
 {
-	struct profile *profile;
-
 	set_up(5);
-	profile = load();
+	struct profile *profile = load();
 	CHECK(!profile->is_damaged);
 	CHECK_EQ(samples_of(profile, "a"), 75);
 	CHECK_EQ(samples_of(profile, "b"), 25);
@@ -95,11 +92,9 @@ TEST(function_without_a_code_object_ran_wherever_its_name_did)
 
 TEST(function_of_a_code_object_ran_where_that_did_or_where_none_is_known)
 {
-	struct profile *profile;
-
 	set_up(5);
 	t.functions[1].crc = 7;
-	profile = load();
+	struct profile *profile = load();
 	CHECK_EQ(samples_of(profile, "a"), 100);
 	CHECK_EQ(samples_of(profile, "b"), 0);
 	profile_free(profile);
@@ -131,11 +126,9 @@ TEST(run_of_a_kernel_or_function_that_is_not_there_is_damage)
 
 TEST(kernels_that_ran_without_a_sample_have_the_number_0)
 {
-	struct profile *profile;
-
 	set_up(5);
 	t.view.rows[TABLE_PCS] = 1;
-	profile = load();
+	struct profile *profile = load();
 	CHECK(!profile->is_damaged && !profile->samples);
 	CHECK_EQ(samples_of(profile, "a"), 0);
 	CHECK_EQ(samples_of(profile, "b"), 0);

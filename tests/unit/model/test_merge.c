@@ -34,11 +34,10 @@ static struct profile *sample(uint64_t factor)
 static double number(const struct profile *profile, const char *name, uint32_t node)
 {
 	struct column column;
-	double value;
 
 	CHECK_OK(rollup_metric(profile, name, rollup_is_inclusive(profile, name), &column, &err),
 		 err);
-	value = column.value[node];
+	double value = column.value[node];
 	column_fini(&column);
 	return value;
 }
@@ -72,11 +71,10 @@ TEST(two_trees_become_one_with_the_sums_of_both)
 {
 	struct profile *a = sample(1);
 	struct profile *b = sample(3);
-	struct profile *sum;
 	uint32_t scope;
 
 	build_kernel(b, build_node(b, 0, "only in b"), "CUDA", 0, 1, 5);
-	sum = merged(a, b);
+	struct profile *sum = merged(a, b);
 	CHECK_EQ(sum->node_count, 5);
 	scope = child(sum, 0, "scope");
 	CHECK_NEAR(number(sum, "time (ns)", 0), 4 * 1107 + 5, 0);
@@ -120,11 +118,10 @@ TEST(equal_siblings_of_one_file_become_one)
 {
 	struct profile *a = profile_new();
 	struct profile *b = profile_new();
-	struct profile *sum;
 
 	build_kernel(a, build_node(a, 0, "k"), "CUDA", 0, 1, 1);
 	build_kernel(a, build_node(a, 0, "k"), "CUDA", 0, 1, 2);
-	sum = merged(a, b);
+	struct profile *sum = merged(a, b);
 	CHECK_EQ(sum->node_count, 2);
 	CHECK_NEAR(number(sum, "time (ns)", 1), 3, 0);
 	profile_free(a);
@@ -155,13 +152,12 @@ TEST(devices_of_one_number_but_another_kind_stay_apart)
 {
 	struct profile *a = profile_new();
 	struct profile *b = profile_new();
-	struct profile *sum;
 
 	build_kernel(a, build_node(a, 0, "k"), "CUDA", 0, 1, 1);
 	build_kernel(b, build_node(b, 0, "k"), "CUDA", 0, 1, 1);
 	build_device(a, "CUDA", 0, "90", 1, 1, 1, 132);
 	build_device(b, "CUDA", 0, "80", 1, 1, 1, 108);
-	sum = merged(a, b);
+	struct profile *sum = merged(a, b);
 	CHECK_EQ(sum->device_count, 2);
 	CHECK_EQ(sum->node_count, 2);
 	profile_free(a);
@@ -174,12 +170,11 @@ TEST(a_kernel_may_be_a_mere_name_in_another_file)
 	struct profile *a = profile_new();
 	struct profile *b = profile_new();
 	struct row_frame frame = {.kind = FRAME_KERNEL};
-	struct profile *sum;
 
 	frame.name = profile_string(b, "k", 1);
 	build_node(a, 0, "k");
 	profile_node(b, 0, profile_frame(b, frame));
-	sum = merged(a, b);
+	struct profile *sum = merged(a, b);
 	CHECK_EQ(sum->node_count, 2);
 	CHECK_EQ(sum->frames[sum->nodes[1].frame].kind, FRAME_KERNEL);
 	profile_free(a);
@@ -192,10 +187,9 @@ static void add_runs(struct profile *profile, const char *name, const uint64_t *
 {
 	uint32_t node = build_node(profile, 0, name);
 	uint32_t histogram = count > 1 ? profile_histogram(profile) : 0;
-	struct profile_kernel *kernel;
 
 	profile_device(profile, profile_string(profile, "CUDA", 4), 0);
-	kernel = profile_kernel(profile, node, 0);
+	struct profile_kernel *kernel = profile_kernel(profile, node, 0);
 	kernel->histogram = histogram;
 	kernel->count = count;
 	kernel->min_ns = UINT64_MAX;
@@ -211,10 +205,9 @@ static void add_runs(struct profile *profile, const char *name, const uint64_t *
 static double percentile(const struct profile *profile, double share, uint32_t node)
 {
 	struct column column;
-	double value;
 
 	CHECK_OK(rollup_percentile(profile, share, &column, &err), err);
-	value = column.value[node];
+	double value = column.value[node];
 	column_fini(&column);
 	return value;
 }
@@ -245,7 +238,6 @@ TEST(percentiles_of_merged_runs_are_those_of_all_runs)
 	struct profile *a = profile_new();
 	struct profile *b = profile_new();
 	struct profile *both = profile_new();
-	struct profile *sum;
 	uint64_t ns[300];
 
 	for (size_t i = 0; i < 300; i++)
@@ -253,7 +245,7 @@ TEST(percentiles_of_merged_runs_are_those_of_all_runs)
 	add_runs(a, "k", ns, 1);
 	add_runs(b, "k", ns + 1, 299);
 	add_runs(both, "k", ns, 300);
-	sum = merged(a, b);
+	struct profile *sum = merged(a, b);
 	for (double share = 0.1; share < 1; share += 0.2)
 		CHECK_NEAR(percentile(sum, share, 1), percentile(both, share, 1), 1e-6);
 	profile_free(a);
@@ -307,10 +299,9 @@ TEST(groups_contain_the_frames_of_their_key)
 {
 	struct profile *profile = sample(1);
 	uint32_t line = build_source(profile, 0, "/x/site-packages/torch/nn/__init__.py", 3, "f");
-	struct profile *flat;
 
 	build_kernel(profile, build_node(profile, line, "z"), "CUDA", 1, 1, 11);
-	flat = regrouped(profile, REGROUP_KERNEL);
+	struct profile *flat = regrouped(profile, REGROUP_KERNEL);
 	CHECK_EQ(flat->node_count, 3);
 	CHECK_NEAR(number(flat, "time (ns)", child(flat, 0, "k")), 1107, 0);
 	profile_free(flat);

@@ -188,18 +188,16 @@ TEST(waiting_names_the_rank_that_the_time_of_steps_does_not_show)
 {
 	struct profile *target = profile_new();
 	struct merge *merge = merge_new(target);
-	const struct row_spread *step;
-	const struct row_wait *wait;
 
 	for (uint32_t rank = 0; rank < 4; rank++)
 		ranks_merge(merge, target, make_step(rank), rank);
 	ranks_settle(target, NULL, NULL);
 	merge_free(merge);
 	ranks_complete(target);
-	step = ranks_spread(target, 1);
+	const struct row_spread *step = ranks_spread(target, 1);
 	CHECK_U64(step->min_ns, 5000);
 	CHECK_U64(step->max_ns, 5000);
-	wait = &target->waits->series[0].row;
+	const struct row_wait *wait = &target->waits->series[0].row;
 	CHECK_EQ(wait->top_rank[0], 2);
 	CHECK_EQ(wait->top_count[0], 1);
 	/* Three ranks wait for 3500 ns, less what the codes of durations are rounded down. */

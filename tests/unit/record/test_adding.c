@@ -1,9 +1,6 @@
 /* record/adding: threads add to the same rows without a common lock, and nothing gets lost. */
 #include "unit/recorded.h"
 
-#include <pthread.h>
-#include <stdatomic.h>
-
 #include "record/names/frames.h"
 #include "record/record.h"
 #include "record/store/devices.h"
@@ -18,6 +15,7 @@ static _Atomic uint64_t recorded; /* by add_until_stopped() */
 static void *add_to_one_context(void *data)
 {
 	uint32_t scope = proton_frame("scope", 5);
+
 	long loops = data ? (long)(intptr_t)data : LOOPS;
 
 	for (long i = 0; i < loops; i++) {
@@ -49,11 +47,10 @@ static void run_threads(void *(*work)(void *), void *data, int count)
 static void check_kernel(const struct profile *profile, const char *path, uint64_t count)
 {
 	uint32_t node = rec_node(profile, path);
-	const struct profile_kernel *kernel;
 	uint64_t sum = 0;
 
 	CHECK_NE(node, REC_NOWHERE);
-	kernel = &profile->kernels[profile->nodes[node].first_kernel];
+	const struct profile_kernel *kernel = &profile->kernels[profile->nodes[node].first_kernel];
 	CHECK_U64(kernel->count, count);
 	CHECK_LE(kernel->min_ns * count, kernel->total_ns);
 	CHECK_LE(kernel->total_ns, kernel->max_ns * count);
@@ -65,14 +62,13 @@ static void check_kernel(const struct profile *profile, const char *path, uint64
 TEST(sums_of_one_context_are_exact)
 {
 	const uint64_t count = (uint64_t)THREADS * LOOPS;
-	struct profile *profile;
 	int session = rec_start("a");
 
 	run_threads(add_to_one_context, NULL, THREADS);
 	CHECK_U64(rec_counter(session, "kernels"), count);
 	CHECK_U64(rec_counter(session, "metric values"), 4 * count);
 	rec_finalize(session, "proton");
-	profile = rec_load("a.proton");
+	struct profile *profile = rec_load("a.proton");
 	check_kernel(profile, "scope/k", count);
 	CHECK_U64((uint64_t)rec_value(profile, "scope", "n")->as.int64, 3 * count);
 	CHECK_NEAR(rec_value(profile, "scope", "x")->as.float64, 0.5 * (double)count, 0);
@@ -86,7 +82,6 @@ TEST(sums_of_one_context_are_exact)
 		for (size_t k = 0; k < i; k++)
 			CHECK(strcmp(profile_text(profile, profile->counters[k].name), name) != 0);
 	}
-	profile_free(profile);
 }
 
 #define CONFIGS 4u
@@ -113,12 +108,11 @@ TEST(launch_configurations_of_several_threads_are_counted_exactly)
 {
 	const uint64_t count = (uint64_t)THREADS * LOOPS;
 	uint32_t device = devices_add(&(struct device){.type = "CUDA", .arch = "90"});
-	struct profile *profile;
 	uint32_t found = 0;
 
 	rec_start("a");
 	run_threads(add_configs, &device, THREADS);
-	profile = rec_finish();
+	struct profile *profile = rec_finish();
 	check_kernel(profile, "k", count);
 	for (uint32_t at = profile->kernels[profile->nodes[rec_node(profile, "k")].first_kernel]
 				   .first_config;
@@ -129,28 +123,24 @@ TEST(launch_configurations_of_several_threads_are_counted_exactly)
 		found++;
 	}
 	CHECK_U64(found, CONFIGS);
-	profile_free(profile);
 }
 
 TEST(a_later_thread_may_add_to_the_same_row)
 {
-	struct profile *profile;
 	int session = rec_start("a");
 
 	add_to_one_context(NULL);
 	run_threads(add_to_one_context, NULL, 1);
 	run_threads(add_to_one_context, NULL, 1);
 	rec_finalize(session, "proton");
-	profile = rec_load("a.proton");
+	struct profile *profile = rec_load("a.proton");
 	check_kernel(profile, "scope/k", 3 * (uint64_t)LOOPS);
-	profile_free(profile);
 }
 
 TEST(integers_of_several_threads_stay_at_the_end_of_their_range)
 {
 	struct proton_metric large = {
 		.name = "n", .type = PROTON_METRIC_INT64, .value.int64 = INT64_MAX - 30};
-	struct profile *profile;
 	int session = rec_start("a");
 	uint64_t token = proton_scope_enter("scope");
 
@@ -159,9 +149,7 @@ TEST(integers_of_several_threads_stay_at_the_end_of_their_range)
 	run_threads(add_to_one_context, (void *)(intptr_t)100, THREADS);
 	CHECK_U64(rec_counter(session, "lost: integer metric beyond 64 bits"), THREADS * 100 - 10);
 	rec_finalize(session, "proton");
-	profile = rec_load("a.proton");
-	CHECK_EQ(rec_value(profile, "scope", "n")->as.int64, INT64_MAX);
-	profile_free(profile);
+	CHECK_EQ(rec_value(rec_load("a.proton"), "scope", "n")->as.int64, INT64_MAX);
 }
 
 static void *add_until_stopped(void *data)
@@ -177,7 +165,6 @@ static void *add_until_stopped(void *data)
 TEST(reading_and_clearing_phases_while_adding_loses_nothing_of_the_others)
 {
 	pthread_t threads[THREADS];
-	struct proton_error err;
 	uint64_t found = 0;
 	uint64_t cleared = 0;
 	int session = rec_start("a");
@@ -191,19 +178,17 @@ TEST(reading_and_clearing_phases_while_adding_loses_nothing_of_the_others)
 		char *bytes;
 		size_t length;
 
-		CHECK_OK(proton_phase_advance(session, &phase, &err), err);
+		CHECK_DONE(proton_phase_advance(session, &phase, &err));
 		if (round % 2)
 			continue; /* kept */
 		/* All kernels of two phases ago are recorded: they take microseconds. */
 		if (phase < 3)
 			continue;
-		CHECK_OK(proton_data_get(session, phase - 3, "hatchet", &bytes, &length, &err),
-			 err);
-		CHECK_OK(profile_load_bytes("data", bytes, length, &profile, &err), err);
+		CHECK_DONE(proton_data_get(session, phase - 3, "hatchet", &bytes, &length, &err));
+		CHECK_DONE(profile_load_bytes("data", bytes, length, &profile, &err));
 		cleared += rec_count(profile, "k");
-		profile_free(profile);
 		proton_free(bytes);
-		CHECK_OK(proton_phase_clear(session, phase - 3, false, &err), err);
+		CHECK_DONE(proton_phase_clear(session, phase - 3, false, &err));
 	}
 	atomic_store(&stop, true);
 	for (int i = 0; i < THREADS; i++)
@@ -218,19 +203,16 @@ TEST(reading_and_clearing_phases_while_adding_loses_nothing_of_the_others)
 		/* A kernel may have come between reading its phase and clearing it. */
 		CHECK_LE(rec_count(profile, "k") + cleared, found);
 		CHECK_LE(found, rec_count(profile, "k") + cleared + 16 * (uint64_t)rounds);
-		profile_free(profile);
 	}
 }
 
 TEST(values_added_by_threads_survive_a_kill)
 {
-	struct profile *profile;
 	uint64_t counted = 0;
 	int status;
-	pid_t child;
 
 	rec_dir();
-	child = fork();
+	pid_t child = fork();
 	if (child == 0) {
 		pthread_t thread;
 
@@ -243,7 +225,7 @@ TEST(values_added_by_threads_survive_a_kill)
 	}
 	CHECK_EQ(waitpid(child, &status, 0), child);
 	CHECK(WIFSIGNALED(status));
-	profile = rec_load("a.proton");
+	struct profile *profile = rec_load("a.proton");
 	CHECK(!profile->is_damaged);
 	for (size_t i = 0; i < profile->counter_count; i++)
 		if (strcmp(profile_text(profile, profile->counters[i].name), "kernels") == 0)
@@ -251,5 +233,4 @@ TEST(values_added_by_threads_survive_a_kill)
 	CHECK_LE(20000, rec_count(profile, "k"));
 	/* At most the unfinished update of each thread. */
 	CHECK_LE(rec_count(profile, "k") - counted, THREADS);
-	profile_free(profile);
 }

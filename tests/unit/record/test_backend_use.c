@@ -4,10 +4,6 @@
  */
 #include "unit/recorded.h"
 
-#include <pthread.h>
-#include <stdatomic.h>
-#include <sys/wait.h>
-
 #include "base/array.h"
 #include "record/backend.h"
 
@@ -153,12 +149,11 @@ TEST(other_calls_proceed_while_a_backend_starts_and_stops)
 {
 	struct attempt attempt = {.name = rec_path("slow")};
 	int session = rec_start("host");
-	int second;
 
 	begin(&attempt);
 	await_inside();
 	use_everything(session);
-	second = rec_start("another");
+	int second = rec_start("another");
 	rec_finalize(second, NULL);
 	CHECK(rec_exists("another.hatchet"));
 	may_move = true;
@@ -324,12 +319,11 @@ TEST(a_backend_may_call_back_while_it_starts)
 TEST(a_child_forked_while_a_backend_starts_can_start_its_own)
 {
 	struct attempt attempt = {.name = rec_path("a")};
-	pid_t child;
 	int status;
 
 	begin(&attempt);
 	await_inside();
-	child = fork();
+	pid_t child = fork();
 	if (child == 0) {
 		struct attempt own = {.name = rec_path("child")};
 

@@ -1,8 +1,6 @@
 /* Open captures of the process: the end of one ends no other. */
 #include "unit/tap.h"
 
-#include <pthread.h>
-
 #include "record/thread/captured.h"
 
 TEST(the_end_of_a_capture_that_began_unseen_ends_no_other)

@@ -63,61 +63,48 @@ static void check_durations(const struct profile *profile, uint32_t total, uint3
 
 TEST(occurrences_have_their_durations)
 {
-	struct profile *profile;
-
 	rec_start("a");
 	add("reduce", 0, 120);
-	profile = rec_finish();
+	struct profile *profile = rec_finish();
 	CHECK_U64(profile->waits->duration_count, 3);
 	check_durations(profile, 120, 1);
-	profile_free(profile);
 }
 
 TEST(beyond_the_limit_one_in_several_occurrences_is_kept)
 {
-	struct profile *profile;
-
 	rec_start("a");
 	add("reduce", 0, FULL);
 	add("reduce", FULL, 3 * FULL + 7);
-	profile = rec_finish();
+	struct profile *profile = rec_finish();
 	check_durations(profile, 3 * FULL + 7, 4);
-	profile_free(profile);
 }
 
 TEST(a_cleared_phase_takes_its_occurrences_with_it)
 {
-	struct proton_error err = {0};
-	struct profile *profile;
 	int session = rec_start("a");
 
 	add("reduce", 5000, 5200);
-	CHECK_OK(proton_phase_clear(session, 0, false, &err), err);
+	CHECK_DONE(proton_phase_clear(session, 0, false, &err));
 	add("reduce", 0, 60);
-	profile = rec_finish();
+	struct profile *profile = rec_finish();
 	check_durations(profile, 60, 1);
-	profile_free(profile);
 }
 
 TEST(kernels_of_one_context_are_occurrences_of_one_collective)
 {
-	struct profile *profile;
-
 	rec_start("a");
 	for (int i = 0; i < 7; i++) {
 		rec_kernel("gemm");
 		rec_kernel("ncclDevKernel_AllReduce");
 	}
-	profile = rec_finish();
+	struct profile *profile = rec_finish();
 	CHECK_U64(profile->waits->duration_count, 1);
 	CHECK_U64(profile->waits->durations[0].count, 7);
 	CHECK_U64(profile->waits->durations[0].flags, 0);
-	profile_free(profile);
 }
 
 TEST(many_contexts_have_a_limit_that_is_counted)
 {
-	struct profile *profile;
 	uint64_t lost = 0;
 
 	rec_start("a");
@@ -127,11 +114,10 @@ TEST(many_contexts_have_a_limit_that_is_counted)
 		snprintf(name, sizeof(name), "reduce %d", i);
 		add(name, 0, 1);
 	}
-	profile = rec_finish();
+	struct profile *profile = rec_finish();
 	for (size_t i = 0; i < profile->counter_count; i++)
 		if (strstr(profile_text(profile, profile->counters[i].name), "collective"))
 			lost += profile->counters[i].value;
 	CHECK_U64(profile->waits->duration_count, 16384);
 	CHECK_U64(lost, 16);
-	profile_free(profile);
 }

@@ -28,11 +28,10 @@ static void begin(const char *label)
 {
 	struct proton_session_options options = {
 		.size = sizeof(options), .backend = "host", .flags = PROTON_SESSION_QUIET};
-	struct proton_error err = {0};
 
 	setenv("XDG_RUNTIME_DIR", rec_dir(), 1);
 	options.name = rec_path(label);
-	CHECK_OK(proton_listen(&options, &err), err);
+	CHECK_DONE(proton_listen(&options, &err));
 	CHECK(proton_is_listening());
 	find_socket(label);
 	CHECK_EQ(access(socket_path, F_OK), 0);
@@ -55,10 +54,9 @@ static const char *take_reply(int fd)
 {
 	static _Thread_local char reply[CONTROL_REPLY_MAX + 1];
 	struct pollfd event = {.fd = fd, .events = POLLIN};
-	ssize_t length;
 
 	CHECK_EQ(poll(&event, 1, REPLY_MS), 1);
-	length = recv(fd, reply, CONTROL_REPLY_MAX, 0);
+	ssize_t length = recv(fd, reply, CONTROL_REPLY_MAX, 0);
 	close(fd);
 	reply[length < 0 ? 0 : length] = '\0';
 	return reply;
@@ -77,10 +75,9 @@ static size_t write_request(char *bytes, enum control_command command, enum cont
 			    const char *value)
 {
 	struct control_request request = {.command = command};
-	size_t length;
 
 	request.options[option] = value;
-	length = control_request_write(&request, bytes, CONTROL_REQUEST_MAX);
+	size_t length = control_request_write(&request, bytes, CONTROL_REQUEST_MAX);
 	CHECK(length > 0);
 	return length;
 }
@@ -106,7 +103,6 @@ static uint64_t count_kernels(const char *file)
 	for (size_t i = 0; i < profile->kernel_count; i++)
 		count += profile->kernels[i].count;
 	CHECK(!profile->is_unfinished);
-	profile_free(profile);
 	return count;
 }
 
@@ -148,13 +144,12 @@ TEST(options_of_a_command_replace_those_of_the_program)
 {
 	struct control_request request = {.command = CONTROL_START};
 	char bytes[CONTROL_REQUEST_MAX];
-	size_t length;
 
 	begin("a");
 	request.options[CONTROL_NAME] = rec_path("other");
 	request.options[CONTROL_DATA] = "trace";
 	request.options[CONTROL_FORMAT] = "perfetto";
-	length = control_request_write(&request, bytes, sizeof(bytes));
+	size_t length = control_request_write(&request, bytes, sizeof(bytes));
 	CHECK_HAS(ask_bytes(bytes, length), "+recording to ");
 	rec_kernel("k");
 	CHECK_HAS(ask(CONTROL_STOP), "/other.pftrace\n");
@@ -180,10 +175,8 @@ TEST(a_wrong_command_changes_nothing_and_says_why)
 
 TEST(sessions_of_the_program_are_not_stopped)
 {
-	int session;
-
 	begin("a");
-	session = rec_start("own");
+	int session = rec_start("own");
 	rec_kernel("k");
 	CHECK_HAS(ask(CONTROL_STOP), "-nothing is recorded that proton ctl");
 	CHECK_HAS(ask_with(CONTROL_START, CONTROL_NAME, rec_path("own")),
@@ -241,10 +234,8 @@ static void *launch_kernels(void *data)
 TEST(launches_do_not_wait_for_snapshots)
 {
 	static struct launches launches;
-	struct proton_error err;
 	pthread_t thread;
 	int session = rec_start("a");
-	uint64_t before;
 
 	for (int i = 0; i < CONTEXTS; i++) {
 		char name[32];
@@ -258,11 +249,10 @@ TEST(launches_do_not_wait_for_snapshots)
 	pthread_create(&thread, NULL, launch_kernels, &launches);
 	while (!launches.count)
 		sched_yield();
-	before = launches.count;
+	uint64_t before = launches.count;
 	for (int i = 0; i < SNAPSHOTS; i++)
-		CHECK_OK(proton_snapshot(session, rec_path("s"), i % 2 ? "proton" : "hatchet", NULL,
-					 0, &err),
-			 err);
+		CHECK_DONE(proton_snapshot(session, rec_path("s"), i % 2 ? "proton" : "hatchet",
+					   NULL, 0, &err));
 	CHECK_LT(before, launches.count);
 	launches.must_end = true;
 	pthread_join(thread, NULL);
@@ -302,10 +292,9 @@ TEST(a_snapshot_of_a_trace_has_its_events)
 
 	char *text;
 	size_t length;
-	struct proton_error err;
 
-	CHECK_OK(file_read_all(rec_path("a.snapshot_1.chrome_trace"), NULL, &text, &length, &err),
-		 err);
+	CHECK_DONE(
+		file_read_all(rec_path("a.snapshot_1.chrome_trace"), NULL, &text, &length, &err));
 	CHECK_HAS(text, "kernel of the trace");
 	free(text);
 }
@@ -318,20 +307,16 @@ static void *run_kernel(void *unused)
 
 TEST(the_scopes_of_the_listening_thread_are_those_of_threads_without)
 {
-	struct profile *profile;
 	pthread_t thread;
-	uint64_t scope;
 
 	begin("a");
 	ask(CONTROL_START);
-	scope = proton_scope_enter("main");
+	uint64_t scope = proton_scope_enter("main");
 	pthread_create(&thread, NULL, run_kernel, NULL);
 	pthread_join(thread, NULL);
 	proton_scope_exit(scope, NULL);
 	ask_with(CONTROL_STOP, CONTROL_FORMAT, "proton");
-	profile = rec_load("a.proton");
-	CHECK_U64(rec_count(profile, "main/k"), 1);
-	profile_free(profile);
+	EXPECT(rec_load("a.proton"), {"main/k", 1});
 }
 
 /* ------------------------------------------------------------------ sockets and processes */
@@ -411,7 +396,6 @@ TEST(a_range_is_recorded_from_its_first_entry_to_its_end)
 {
 	struct proton_error err = {0};
 	uint32_t frame = proton_scope_frame("range", 5);
-	struct profile *profile;
 	uint64_t token;
 
 	begin("serve");
@@ -441,9 +425,7 @@ TEST(a_range_is_recorded_from_its_first_entry_to_its_end)
 			CHECK_EQ(proton_scope_exit(token, NULL), PROTON_OK);
 		CHECK(!proton_is_profiling());
 		CHECK_EQ(proton_scope_enter("range"), 0);
-		profile = rec_load("serve.hatchet");
-		CHECK_U64(rec_count(profile, "range/k"), 1);
-		profile_free(profile);
+		EXPECT(rec_load("serve.hatchet"), {"range/k", 1});
 	}
 	proton_listen_end();
 }
@@ -490,11 +472,8 @@ TEST(a_dead_socket_is_replaced_and_a_live_one_is_kept)
 
 TEST(a_forked_child_does_not_listen_and_leaves_the_parent_alone)
 {
-	int status;
-	pid_t pid;
-
 	begin("a");
-	pid = fork();
+	pid_t pid = fork();
 	if (pid == 0) {
 		struct proton_session_options options = {.size = sizeof(options)};
 		char path[108];
@@ -511,7 +490,7 @@ TEST(a_forked_child_does_not_listen_and_leaves_the_parent_alone)
 		proton_listen_end();
 		_exit(access(path, F_OK) == 0 ? 5 : 0);
 	}
-	status = tap_wait(pid, 60);
+	int status = tap_wait(pid, 60);
 	CHECK(WIFEXITED(status));
 	CHECK_EQ(WEXITSTATUS(status), 0);
 	CHECK_HAS(ask(CONTROL_STATUS), "+waiting");
@@ -519,11 +498,9 @@ TEST(a_forked_child_does_not_listen_and_leaves_the_parent_alone)
 
 TEST(a_program_that_closes_its_descriptors_still_listens)
 {
-	size_t before;
-
 	if (TAP_IS_SANITIZED)
 		SKIP("the listener may share the program's descriptors");
-	before = count_entries("/proc/self/fd");
+	size_t before = count_entries("/proc/self/fd");
 	begin("a");
 	CHECK_EQ(count_entries("/proc/self/fd"), before);
 	for (int fd = 3; fd < 1024; fd++)
@@ -577,10 +554,9 @@ TEST(a_client_that_has_gone_gets_its_command_carried_out)
 	char bytes[CONTROL_REQUEST_MAX];
 	size_t length = write_request(bytes, CONTROL_START, CONTROL_NAME, NULL);
 	uint64_t end_ns = clock_monotonic_ns() + 20000000000u;
-	int fd;
 
 	begin("a");
-	fd = connect_client();
+	int fd = connect_client();
 	CHECK_EQ(send(fd, bytes, length, 0), length);
 	close(fd);
 	while (!proton_is_profiling() && clock_monotonic_ns() < end_ns)
@@ -630,10 +606,9 @@ TEST(the_program_records_while_clients_send_anything)
 {
 	static struct clients clients[4];
 	pthread_t threads[4];
-	int session;
 
 	begin("a");
-	session = rec_start("own");
+	int session = rec_start("own");
 	for (unsigned i = 0; i < 4; i++) {
 		clients[i].seed = i * 7919 + 1;
 		pthread_create(&threads[i], NULL, disturb, &clients[i]);

@@ -46,12 +46,10 @@ struct simulation {
 
 static void begin(struct simulation *run, uint64_t seconds)
 {
-	struct proton_error err;
-
 	/* Makes the process ready. */
 	if (!random_state)
 		random_state = 1;
-	CHECK_OK(store_init(&run->store, NULL, false, &err), err);
+	CHECK_DONE(store_init(&run->store, NULL, false, &err));
 	run->scope = context_tree_child(PROTON_CONTEXT_ROOT, frames_add(FRAME_NAME, "loop", 4));
 	for (uint32_t i = 0; i < KERNELS; i++)
 		run->contexts[i] = context_tree_child(run->scope, frames_add(FRAME_KERNEL, names[i],
@@ -137,9 +135,8 @@ static void loop(struct simulation *run)
 static struct profile *settled(struct simulation *run)
 {
 	struct profile *profile = NULL;
-	struct proton_error err;
 
-	CHECK_OK(store_profile(&run->store, PHASE_ALL, &profile, &err), err);
+	CHECK_DONE(store_profile(&run->store, PHASE_ALL, &profile, &err));
 	store_fini(&run->store, true);
 	return profile;
 }
@@ -147,9 +144,8 @@ static struct profile *settled(struct simulation *run)
 static struct column column_of(const struct profile *profile, const char *name)
 {
 	struct column column;
-	struct proton_error err;
 
-	CHECK_OK(rollup_metric(profile, name, true, &column, &err), err);
+	CHECK_DONE(rollup_metric(profile, name, true, &column, &err));
 	return column;
 }
 
@@ -267,18 +263,16 @@ TEST(words_of_any_value_give_numbers)
 TEST(kernels_of_a_window_that_was_not_closed_count_like_the_others)
 {
 	struct simulation run = {.growth = 1};
-	struct profile *profile;
 	struct column time;
-	uint64_t now_ns;
 
 	rec_start("a");
 	begin(&run, 10);
-	now_ns = run.begin_ns;
+	uint64_t now_ns = run.begin_ns;
 	launch(&run, 0, &now_ns);
 	move_windows(&run, run.begin_ns + WINDOW);
 	run.open_ns = now_ns;
 	launch(&run, 1, &now_ns); /* the process is killed */
-	profile = settled(&run);
+	struct profile *profile = settled(&run);
 	time = column_of(profile, "time (ns)");
 	/* The active time ends with the first window. */
 	CHECK_NEAR(time.value[rec_node(profile, "loop/every")], run.true_ns[0], 1);

@@ -1,8 +1,6 @@
 /* Exit of the program while its profile is being written: the profile is complete. */
 #include "unit/recorded.h"
 
-#include <pthread.h>
-
 /* Enough that writing takes longer than anything else here. */
 #define SCOPES 50000
 
@@ -10,10 +8,9 @@
 static int run_child(void (*program)(void))
 {
 	int status;
-	pid_t pid;
 
 	rec_dir();
-	pid = fork();
+	pid_t pid = fork();
 	if (pid == 0) {
 		*rec_directory = '\0'; /* the directory is the parent's */
 		program();
@@ -46,23 +43,18 @@ static void record(void)
 
 static void watch_signals(void)
 {
-	struct proton_error err;
-
 	for (int number = 1; number <= SIGTERM; number++)
 		if (number == SIGHUP || number == SIGINT || number == SIGTERM)
 			signal(number, SIG_DFL);
-	CHECK_OK(proton_finalize_on_signals(&err), err);
+	CHECK_DONE(proton_finalize_on_signals(&err));
 }
 
 static void check_complete(const char *name)
 {
 	char file[64];
-	struct profile *profile;
 
 	snprintf(file, sizeof(file), "%s.hatchet", name);
-	profile = rec_load(file);
-	CHECK(profile->node_count > SCOPES);
-	profile_free(profile);
+	CHECK(rec_load(file)->node_count > SCOPES);
 	snprintf(file, sizeof(file), "%s.proton", name);
 	CHECK(!rec_exists(file));
 }
@@ -83,10 +75,8 @@ static void end_after_sigterm(void)
 
 TEST(exit_after_sigterm_waits_for_the_profile_and_ends_by_the_signal)
 {
-	int status;
-
 	begin();
-	status = run_child(end_after_sigterm);
+	int status = run_child(end_after_sigterm);
 	CHECK(WIFSIGNALED(status));
 	CHECK_EQ(WTERMSIG(status), SIGTERM);
 	check_complete("a");
@@ -105,10 +95,8 @@ static void end_with_several_sessions(void)
 
 TEST(exit_after_sigterm_waits_for_every_session)
 {
-	int status;
-
 	begin();
-	status = run_child(end_with_several_sessions);
+	int status = run_child(end_with_several_sessions);
 	CHECK(WIFSIGNALED(status));
 	check_complete("a");
 	check_complete("b");
@@ -128,10 +116,8 @@ static void end_after_two_signals(void)
 
 TEST(of_several_signals_the_first_ends_the_program_once_the_profile_is_complete)
 {
-	int status;
-
 	begin();
-	status = run_child(end_after_two_signals);
+	int status = run_child(end_after_two_signals);
 	CHECK(WIFSIGNALED(status));
 	CHECK_EQ(WTERMSIG(status), SIGINT);
 	check_complete("a");
@@ -153,10 +139,8 @@ static void end_with_the_signal_blocked(void)
 
 TEST(a_program_that_blocks_the_signal_after_it_came_does_not_hang)
 {
-	int status;
-
 	begin();
-	status = run_child(end_with_the_signal_blocked);
+	int status = run_child(end_with_the_signal_blocked);
 	CHECK(WIFSIGNALED(status));
 	CHECK_EQ(WTERMSIG(status), SIGTERM);
 	check_complete("a");
@@ -165,12 +149,11 @@ TEST(a_program_that_blocks_the_signal_after_it_came_does_not_hang)
 static void end_the_session(void)
 {
 	char path[128];
-	FILE *file;
 
 	CHECK(proton_is_profiling());
 	CHECK_OK(proton_finalize_owned(NULL, NULL), (struct proton_error){0});
 	snprintf(path, sizeof(path), "%s/called", directory);
-	file = fopen(path, "wx"); /* once */
+	FILE *file = fopen(path, "wx"); /* once */
 	CHECK(file);
 	fclose(file);
 }
@@ -188,10 +171,8 @@ static void end_by_a_function(void)
 
 TEST(function_for_signals_is_called_first_and_may_end_the_session)
 {
-	int status;
-
 	begin();
-	status = run_child(end_by_a_function);
+	int status = run_child(end_by_a_function);
 	CHECK(WIFSIGNALED(status));
 	CHECK_EQ(WTERMSIG(status), SIGTERM);
 	CHECK(rec_exists("called"));
@@ -285,13 +266,9 @@ static void start_again_while_a_thread_writes(void)
 
 TEST(a_session_can_start_under_a_name_that_is_still_being_written)
 {
-	struct profile *profile;
-
 	begin();
 	CHECK_EQ(run_child(start_again_while_a_thread_writes), 0);
-	profile = rec_load("a.hatchet");
-	CHECK(rec_node(profile, "second") != REC_NOWHERE);
-	profile_free(profile);
+	CHECK(rec_node(rec_load("a.hatchet"), "second") != REC_NOWHERE);
 }
 
 static void fork_while_a_signal_is_handled(void)

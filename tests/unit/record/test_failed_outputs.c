@@ -25,11 +25,9 @@ static const struct {
 /* A session in "<directory>/out" with scopes that need more than 4 KiB in each format. */
 static int start_in_out(size_t format)
 {
-	int session;
-
 	CHECK_EQ(mkdir(rec_path("out"), 0700), 0);
-	session = REC_START(.name = rec_path("out/x"),
-			    .data = formats[format].is_trace ? "trace" : "tree");
+	int session = REC_START(.name = rec_path("out/x"),
+				.data = formats[format].is_trace ? "trace" : "tree");
 	for (int i = 0; i < SCOPES; i++) {
 		char name[64];
 		uint64_t token;
@@ -62,8 +60,8 @@ static void finalize_without(int session, size_t format, int status, const char 
 static void check_kept(const char *directory)
 {
 	char path[64];
-	struct profile *profile;
 	struct dirent *entry;
+
 	DIR *files = opendir(rec_path(directory));
 	uint64_t scopes = 0;
 
@@ -73,7 +71,7 @@ static void check_kept(const char *directory)
 			CHECK_STR(entry->d_name, "x.proton");
 	closedir(files);
 	snprintf(path, sizeof(path), "%s/x.proton", directory);
-	profile = rec_load(path);
+	struct profile *profile = rec_load(path);
 	CHECK(!profile->is_unfinished && !profile->is_damaged);
 	for (int i = 0; i < SCOPES; i++) {
 		char name[64];
@@ -82,7 +80,6 @@ static void check_kept(const char *directory)
 		scopes += rec_count(profile, name);
 	}
 	CHECK_U64(scopes, SCOPES);
-	profile_free(profile);
 	CHECK_EQ(unlink(rec_path(path)), 0);
 	CHECK_EQ(rmdir(rec_path(directory)), 0);
 }

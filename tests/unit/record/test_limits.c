@@ -12,10 +12,9 @@ static void set_limit(const char *variable, const char *value)
 static void request(const char *stem, long i, bool has_kernel)
 {
 	char name[64];
-	uint64_t token;
 
 	snprintf(name, sizeof(name), "%s %ld", stem, i);
-	token = proton_scope_enter_timed(name);
+	uint64_t token = proton_scope_enter_timed(name);
 	if (has_kernel)
 		rec_kernel("k");
 	proton_scope_exit(token, NULL);
@@ -24,6 +23,7 @@ static void request(const char *stem, long i, bool has_kernel)
 static long resident_kb(void)
 {
 	char line[256];
+
 	long anonymous = 0;
 	long file = 0;
 	long shared = 0;
@@ -41,33 +41,27 @@ static long resident_kb(void)
 
 TEST(children_beyond_the_limit_go_into_other)
 {
-	struct profile *profile;
-	int session;
-
 	set_limit("PROTON_MAX_CHILDREN", "10");
-	session = rec_start("a");
+	int session = rec_start("a");
 	for (long i = 0; i < 25; i++)
 		request("r", i, true);
 	request("r", 3, true); /* known already */
 	CHECK_U64(rec_counter(session, folded), 15);
 	rec_finalize(session, "proton");
-	profile = rec_load("a.proton");
+	struct profile *profile = rec_load("a.proton");
 	CHECK_U64(rec_count(profile, "r 3/k"), 2);
 	CHECK_U64(rec_count(profile, "r 9/k"), 1);
 	CHECK_EQ(rec_node(profile, "r 10"), REC_NOWHERE);
 	CHECK_U64(rec_count(profile, "(other)/k"), 15);
 	CHECK(rec_value(profile, "(other)", "cpu_time (ns)"));
-	profile_free(profile);
 }
 
 TEST(each_parent_has_one_other_without_children)
 {
-	struct profile *profile;
 	uint32_t other;
-	int session;
 
 	set_limit("PROTON_MAX_CHILDREN", "4");
-	session = rec_start("a");
+	int session = rec_start("a");
 	for (int outer = 0; outer < 3; outer++) {
 		uint64_t token = proton_scope_enter(outer == 0 ? "x" : outer == 1 ? "y" : "z");
 
@@ -86,7 +80,7 @@ TEST(each_parent_has_one_other_without_children)
 		proton_scope_exit(token, NULL);
 	}
 	rec_finalize(session, "proton");
-	profile = rec_load("a.proton");
+	struct profile *profile = rec_load("a.proton");
 	CHECK_U64(rec_count(profile, "x/inner 0/k"), 1);
 	CHECK_U64(rec_count(profile, "x/(other)/k"), 6);
 	CHECK_U64(rec_count(profile, "z/(other)/k"), 6);
@@ -96,17 +90,12 @@ TEST(each_parent_has_one_other_without_children)
 	other = rec_node(profile, "(other)/(other)");
 	CHECK_EQ(profile->frames[profile->nodes[other].frame].kind, FRAME_KERNEL);
 	CHECK_U64(rec_count(profile, "(other)/(other)"), 8 * 9 - 4);
-	profile_free(profile);
 }
 
 TEST(kernels_beyond_the_limit_share_one_kernel)
 {
-	struct profile *profile;
-	uint32_t node;
-	int session;
-
 	set_limit("PROTON_MAX_CHILDREN", "3");
-	session = rec_start("a");
+	int session = rec_start("a");
 	for (long i = 0; i < 8; i++) {
 		char name[32];
 
@@ -114,20 +103,17 @@ TEST(kernels_beyond_the_limit_share_one_kernel)
 		rec_kernel(name);
 	}
 	rec_finalize(session, "proton");
-	profile = rec_load("a.proton");
+	struct profile *profile = rec_load("a.proton");
 	CHECK_U64(rec_count(profile, "k 2"), 1);
 	CHECK_U64(rec_count(profile, "(other)"), 5);
-	node = rec_node(profile, "(other)");
+	uint32_t node = rec_node(profile, "(other)");
 	CHECK_EQ(profile->frames[profile->nodes[node].frame].kind, FRAME_KERNEL);
-	profile_free(profile);
 }
 
 TEST(contexts_of_the_process_are_limited)
 {
-	int session;
-
 	set_limit("PROTON_MAX_CONTEXTS", "1000");
-	session = rec_start("a");
+	int session = rec_start("a");
 	for (long i = 0; i < 100; i++) {
 		char name[32];
 		uint64_t token;
@@ -146,12 +132,9 @@ TEST(contexts_of_the_process_are_limited)
 
 TEST(frames_beyond_the_limit_go_into_other)
 {
-	uint32_t first;
-	int session;
-
 	set_limit("PROTON_MAX_NAMES", "100");
-	session = rec_start("a");
-	first = proton_frame("mine", 4);
+	int session = rec_start("a");
+	uint32_t first = proton_frame("mine", 4);
 	CHECK_NE(first, PROTON_FRAME_OTHER);
 	for (long i = 0; i < 1000; i++) {
 		char name[32];
@@ -169,12 +152,10 @@ TEST(frames_beyond_the_limit_go_into_other)
 
 TEST(a_limit_of_zero_means_unlimited_and_invalid_ones_are_reported)
 {
-	int session;
-
 	set_limit("PROTON_MAX_CHILDREN", "0");
 	set_limit("PROTON_MAX_CONTEXTS", "many");
 	rec_begin_saying();
-	session = rec_start("a");
+	int session = rec_start("a");
 	for (long i = 0; i < 70000; i++)
 		request("r", i, false);
 	CHECK_U64(rec_counter(session, "contexts"), 70000);
@@ -185,7 +166,6 @@ TEST(a_limit_of_zero_means_unlimited_and_invalid_ones_are_reported)
 TEST(texts_and_metric_names_beyond_the_limit_are_counted)
 {
 	int session = rec_start("a");
-	uint64_t strings;
 
 	for (long i = 0; i < 90000; i++) {
 		char text[32];
@@ -196,7 +176,7 @@ TEST(texts_and_metric_names_beyond_the_limit_are_counted)
 		CHECK_EQ(proton_metrics_add(proton_context_here(), &metric, 1, NULL), PROTON_OK);
 	}
 	CHECK_U64(rec_counter(session, folded), 90000 - 65536);
-	strings = rec_rows("a.proton", TABLE_STRINGS);
+	uint64_t strings = rec_rows("a.proton", TABLE_STRINGS);
 	for (long i = 0; i < 20000; i++) {
 		char name[32];
 		struct proton_metric metric = {
@@ -213,7 +193,6 @@ TEST(texts_and_metric_names_beyond_the_limit_are_counted)
 		const struct profile_value *value = rec_value(profile, "", "id");
 
 		CHECK_STR(profile_text(profile, (uint32_t)value->as.string), "(other)");
-		profile_free(profile);
 	}
 }
 
@@ -221,11 +200,9 @@ TEST(a_service_with_ever_new_names_stays_small)
 {
 	const long count = TAP_IS_SANITIZED ? 200000 : 3000000;
 	struct stat st;
-	long before_kb;
-	int session;
 
-	before_kb = resident_kb();
-	session = rec_start("a");
+	long before_kb = resident_kb();
+	int session = rec_start("a");
 	for (long i = 0; i < count; i++)
 		request("request", i, false);
 	CHECK_EQ(stat(rec_path("a.proton"), &st), 0);

@@ -4,9 +4,6 @@
  */
 #include "unit/recorded_trace.h"
 
-#include <pthread.h>
-#include <stdatomic.h>
-
 #include "base/region.h"
 #include "record/sets/session.h"
 
@@ -109,7 +106,6 @@ TEST(events_and_metrics_of_64_threads_in_a_trace_are_exact_and_in_order)
 {
 	const int64_t sum = ROUNDS * (ROUNDS + 1LL) / 2;
 	pthread_t threads[THREADS];
-	struct profile *profile;
 	int session = trace_start("a");
 	char name[32];
 
@@ -117,14 +113,13 @@ TEST(events_and_metrics_of_64_threads_in_a_trace_are_exact_and_in_order)
 	join_threads(threads, THREADS);
 	CHECK_U64(rec_counter(session, "metric values"), 6ull * THREADS * ROUNDS);
 	rec_finalize(session, "proton");
-	profile = rec_load("a.proton");
+	struct profile *profile = rec_load("a.proton");
 	for (int i = 0; i < THREADS; i++) {
 		snprintf(name, sizeof(name), "thread%d", i);
 		CHECK_EQ(rec_value(profile, name, "n")->as.int64, sum);
 	}
 	CHECK_EQ(rec_value(profile, "common", "n")->as.int64, THREADS * sum);
 	check_tracks(profile);
-	profile_free(profile);
 }
 
 static void *add_until_stopped(void *data)
@@ -185,14 +180,12 @@ TEST(a_trace_that_ends_while_64_threads_add_has_each_number_in_the_tree_and_in_a
 		counted = sum_of(profile);
 		CHECK_LT(0, counted);
 		CHECK_U64(count_samples_of_events(profile), (uint64_t)counted);
-		profile_free(profile);
 	}
 }
 
 TEST(phases_that_advance_while_64_threads_add_to_a_trace_lose_no_number)
 {
 	pthread_t threads[THREADS];
-	struct profile *profile;
 	int session = trace_start("a");
 
 	start_threads(threads, THREADS, add_until_stopped);
@@ -209,10 +202,9 @@ TEST(phases_that_advance_while_64_threads_add_to_a_trace_lose_no_number)
 	atomic_store(&stop, true);
 	join_threads(threads, THREADS);
 	rec_finalize(session, "proton");
-	profile = rec_load("a.proton");
+	struct profile *profile = rec_load("a.proton");
 	CHECK_EQ(sum_of(profile), atomic_load(&added));
 	CHECK_U64(count_samples_of_events(profile), (uint64_t)atomic_load(&added));
-	profile_free(profile);
 }
 
 static void *enter_once(void *data)
@@ -224,7 +216,6 @@ static void *enter_once(void *data)
 TEST(short_threads_of_a_trace_lose_nothing_and_take_little_space)
 {
 	const int count = TAP_IS_SANITIZED ? 320 : 3200;
-	struct profile *profile;
 	pthread_t threads[THREADS];
 	int session = trace_start("a");
 
@@ -234,10 +225,9 @@ TEST(short_threads_of_a_trace_lose_nothing_and_take_little_space)
 	}
 	CHECK_U64(rec_counter(session, "metric values"), 3ull * (uint64_t)count);
 	rec_finalize(session, "proton");
-	profile = rec_load("a.proton");
+	struct profile *profile = rec_load("a.proton");
 	CHECK_U64(count_events(profile), (uint64_t)count);
 	CHECK_LE(profile->trace->event_count, 64 * (uint64_t)count);
-	profile_free(profile);
 }
 
 /* ------------------------------------------------------------------ cache lines and pages */
@@ -251,10 +241,9 @@ static void make_rows(int thread, int row)
 {
 	char metric[2] = {(char)('a' + row), '\0'};
 	char name[32];
-	uint64_t token;
 
 	snprintf(name, sizeof(name), "thread%d", thread);
-	token = proton_scope_enter(name);
+	uint64_t token = proton_scope_enter(name);
 	proton_metrics_add(proton_context_here(),
 			   &(struct proton_metric){
 				   .name = metric, .type = PROTON_METRIC_INT64, .value.int64 = 1},
@@ -393,8 +382,6 @@ static void *enter_in_turn(void *data)
 
 TEST(threads_of_a_trace_write_runs_of_many_rows)
 {
-	const struct profile_trace *trace;
-	struct profile *profile;
 	pthread_t threads[2];
 	uint32_t changes = 0;
 	uint32_t lane = 0;
@@ -404,8 +391,8 @@ TEST(threads_of_a_trace_write_runs_of_many_rows)
 	for (int i = 0; i < 2; i++)
 		CHECK_EQ(pthread_create(&threads[i], NULL, enter_in_turn, &gate), 0);
 	join_threads(threads, 2);
-	profile = rec_finish();
-	trace = profile->trace;
+	struct profile *profile = rec_finish();
+	const struct profile_trace *trace = profile->trace;
 	CHECK_U64(count_events(profile), 20000);
 	for (uint64_t row = 1; row < trace->event_count; row++)
 		if (trace_event(trace, row) && trace->events[row].lane != lane) {
@@ -413,7 +400,6 @@ TEST(threads_of_a_trace_write_runs_of_many_rows)
 			changes++;
 		}
 	CHECK_LE(changes, 2 * 12); /* 20 reservations */
-	profile_free(profile);
 }
 
 TEST(fields_that_every_event_reads_are_not_on_a_line_that_others_write)

@@ -20,9 +20,6 @@ static int add_int(const char *name, int64_t value)
 
 TEST(numbers_add_up_and_properties_are_replaced)
 {
-	struct profile *profile;
-	const struct profile_value *value;
-
 	rec_start("a");
 	for (int i = 1; i <= 3; i++) {
 		CHECK_EQ(add_int("sum", i), PROTON_OK);
@@ -31,9 +28,9 @@ TEST(numbers_add_up_and_properties_are_replaced)
 		CHECK_EQ(add_int("all (inc)", i), PROTON_OK);
 		CHECK_EQ(add("real", PROTON_METRIC_DOUBLE, 0, i / 4.0, NULL), PROTON_OK);
 	}
-	profile = rec_finish();
+	struct profile *profile = rec_finish();
 	CHECK_EQ(rec_value(profile, "", "sum")->as.int64, 6);
-	value = rec_value(profile, "", "own");
+	const struct profile_value *value = rec_value(profile, "", "own");
 	CHECK_EQ(value->as.int64, 6);
 	CHECK_EQ(profile->metrics[value->metric].flags, METRIC_EXCLUSIVE);
 	value = rec_value(profile, "", "last");
@@ -43,23 +40,19 @@ TEST(numbers_add_up_and_properties_are_replaced)
 	CHECK_EQ(value->as.int64, 6);
 	CHECK_EQ(profile->metrics[value->metric].flags, 0);
 	CHECK_NEAR(rec_value(profile, "", "real")->as.float64, 1.5, 0);
-	profile_free(profile);
 }
 
 TEST(a_name_that_is_only_a_suffix_or_spaces_stays_whole)
 {
-	struct profile *profile;
-
 	rec_start("a");
 	CHECK_EQ(add_int("(exc)", 1), PROTON_OK);
 	CHECK_EQ(add_int(" (pty) ", 2), PROTON_OK);
 	CHECK_EQ(add_int(" ", 4), PROTON_OK);
-	profile = rec_finish();
+	struct profile *profile = rec_finish();
 	CHECK_EQ(profile->metric_count, 3);
 	CHECK_EQ(rec_value(profile, "", "(exc)")->as.int64, 1);
 	CHECK_EQ(rec_value(profile, "", " (pty) ")->as.int64, 2);
 	CHECK_EQ(rec_value(profile, "", " ")->as.int64, 4);
-	profile_free(profile);
 }
 
 TEST(a_name_may_be_given_by_its_number)
@@ -67,8 +60,6 @@ TEST(a_name_may_be_given_by_its_number)
 	uint32_t id = proton_metric_name("prepared (exc)"); /* before any session */
 	struct proton_metric metric = {
 		.name = "prepared (exc)", .type = PROTON_METRIC_INT64, .value.int64 = 3};
-	const struct profile_value *value;
-	struct profile *profile;
 	struct proton_error err;
 
 	CHECK(id != 0);
@@ -81,24 +72,20 @@ TEST(a_name_may_be_given_by_its_number)
 	CHECK_EQ(proton_metrics_add(proton_context_here(), &metric, 1, NULL), PROTON_OK);
 	metric.name_id = id + 1;
 	CHECK_EQ(proton_metrics_add(proton_context_here(), &metric, 1, &err), PROTON_E_INVALID);
-	profile = rec_finish();
-	value = rec_value(profile, "", "prepared");
+	struct profile *profile = rec_finish();
+	const struct profile_value *value = rec_value(profile, "", "prepared");
 	CHECK_EQ(value->as.int64, 6);
 	CHECK_EQ(profile->metrics[value->metric].flags, METRIC_EXCLUSIVE);
-	profile_free(profile);
 }
 
 TEST(the_first_suffix_of_a_name_counts)
 {
-	struct profile *profile;
-
 	rec_start("a");
 	CHECK_EQ(add_int("n", 1), PROTON_OK);
 	CHECK_EQ(add_int("n (pty)", 1), PROTON_OK);
-	profile = rec_finish();
+	struct profile *profile = rec_finish();
 	CHECK_EQ(profile->metric_count, 1);
 	CHECK_EQ(rec_value(profile, "", "n")->as.int64, 2);
-	profile_free(profile);
 }
 
 TEST(another_type_is_refused_with_the_text_users_know)
@@ -127,20 +114,17 @@ static void enter_and_add(const char *name, const char *metric, enum proton_metr
 
 TEST(numbers_of_both_types_in_different_contexts_are_one_metric)
 {
-	struct profile *profile;
-
 	rec_start("a");
 	enter_and_add("x", "a", PROTON_METRIC_INT64, 3, 0);
 	enter_and_add("y", "a", PROTON_METRIC_DOUBLE, 0, 0.5);
 	enter_and_add("z", "a (exc)", PROTON_METRIC_INT64, 4, 0);
 	enter_and_add("x", "a", PROTON_METRIC_INT64, 1, 0);
-	profile = rec_finish();
+	struct profile *profile = rec_finish();
 	CHECK_EQ(profile->metric_count, 1);
 	CHECK_EQ(profile->metrics[0].type, PROTON_METRIC_DOUBLE);
 	CHECK(rec_value(profile, "x", "a")->as.float64 == 4);
 	CHECK(rec_value(profile, "y", "a")->as.float64 == 0.5);
 	CHECK(rec_value(profile, "z", "a")->as.float64 == 4);
-	profile_free(profile);
 }
 
 TEST(a_property_is_text_in_one_context_and_a_number_in_another)
@@ -148,12 +132,10 @@ TEST(a_property_is_text_in_one_context_and_a_number_in_another)
 	struct proton_metric text = {
 		.name = "a (pty)", .type = PROTON_METRIC_STRING, .value.string = "one"};
 	struct proton_error err = {0};
-	struct profile *profile;
-	uint64_t scope;
 
 	rec_start("a");
 	enter_and_add("x", "a (pty)", PROTON_METRIC_DOUBLE, 0, 1);
-	scope = proton_scope_enter("y");
+	uint64_t scope = proton_scope_enter("y");
 	CHECK_OK(proton_metrics_add(proton_context_here(), &text, 1, &err), err);
 	CHECK_EQ(add("a (pty)", PROTON_METRIC_DOUBLE, 0, 1, &err), PROTON_E_TYPE);
 	CHECK_STR(
@@ -162,11 +144,10 @@ TEST(a_property_is_text_in_one_context_and_a_number_in_another)
 		"one type per metric name");
 	proton_scope_exit(scope, NULL);
 	enter_and_add("x", "a (pty)", PROTON_METRIC_DOUBLE, 0, 2);
-	profile = rec_finish();
+	struct profile *profile = rec_finish();
 	CHECK_EQ(profile->metric_count, 2);
 	CHECK(rec_value(profile, "x", "a")->as.float64 == 2);
 	CHECK_STR(profile_text(profile, rec_value(profile, "y", "a")->as.string), "one");
-	profile_free(profile);
 }
 
 TEST(vectors_add_element_by_element_and_keep_their_length)
@@ -182,8 +163,6 @@ TEST(vectors_add_element_by_element_and_keep_their_length)
 		{.name = "none", .type = PROTON_METRIC_INT64_VECTOR},
 	};
 	struct proton_error err = {0};
-	struct profile *profile;
-	const uint64_t *words;
 	double real;
 
 	rec_start("a");
@@ -192,8 +171,8 @@ TEST(vectors_add_element_by_element_and_keep_their_length)
 	metrics[0].count = 2;
 	CHECK_EQ(proton_metrics_add(proton_context_here(), metrics, 2, &err), PROTON_E_TYPE);
 	CHECK_STR(err.text, "Vector metric size mismatch for valueId 0 (v): current=3, new=2");
-	profile = rec_finish();
-	words = profile->words + rec_value(profile, "", "v")->as.vector;
+	struct profile *profile = rec_finish();
+	const uint64_t *words = profile->words + rec_value(profile, "", "v")->as.vector;
 	CHECK_U64(words[0], 3);
 	CHECK_U64(words[3], 6);
 	words = profile->words + rec_value(profile, "", "w")->as.vector;
@@ -201,13 +180,11 @@ TEST(vectors_add_element_by_element_and_keep_their_length)
 	CHECK_NEAR(real, 0.75, 0); /* the call that failed for v still added w */
 	words = profile->words + rec_value(profile, "", "none")->as.vector;
 	CHECK_U64(words[0], 0);
-	profile_free(profile);
 }
 
 TEST(many_empty_vectors_leave_a_profile_whole)
 {
 	static const char *const names[] = {"u", "v", "w"};
-	struct profile *profile;
 
 	rec_start("a");
 	for (int i = 0; i < 3; i++) {
@@ -216,26 +193,23 @@ TEST(many_empty_vectors_leave_a_profile_whole)
 
 		CHECK_EQ(proton_metrics_add(proton_context_here(), &metric, 1, NULL), PROTON_OK);
 	}
-	profile = rec_finish();
+	struct profile *profile = rec_finish();
 	CHECK(!profile->is_damaged);
 	for (int i = 0; i < 3; i++)
 		CHECK_U64(profile->words[rec_value(profile, "", names[i])->as.vector], 0);
-	profile_free(profile);
 }
 
 TEST(strings_are_replaced)
 {
 	struct proton_metric metric = {.name = "note", .type = PROTON_METRIC_STRING};
-	struct profile *profile;
 
 	rec_start("a");
 	metric.value.string = "first";
 	CHECK_EQ(proton_metrics_add(proton_context_here(), &metric, 1, NULL), PROTON_OK);
 	metric.value.string = "second";
 	CHECK_EQ(proton_metrics_add(proton_context_here(), &metric, 1, NULL), PROTON_OK);
-	profile = rec_finish();
+	struct profile *profile = rec_finish();
 	CHECK_STR(profile_text(profile, rec_value(profile, "", "note")->as.string), "second");
-	profile_free(profile);
 }
 
 static const char beyond[] = "lost: integer metric beyond 64 bits";
@@ -247,9 +221,7 @@ TEST(integer_sums_stay_at_the_end_of_their_range_and_count_a_loss)
 				       .type = PROTON_METRIC_INT64_VECTOR,
 				       .count = 3,
 				       .value.int64s = elements};
-	struct profile *profile;
 	int session = rec_start("a");
-	const uint64_t *words;
 
 	CHECK_EQ(add_int("up", INT64_MAX), PROTON_OK);
 	CHECK_EQ(add_int("last (pty)", INT64_MAX), PROTON_OK);
@@ -263,32 +235,29 @@ TEST(integer_sums_stay_at_the_end_of_their_range_and_count_a_loss)
 	for (int i = 0; i < 2; i++)
 		CHECK_EQ(proton_metrics_add(proton_context_here(), &vector, 1, NULL), PROTON_OK);
 	CHECK_U64(rec_counter(session, beyond), 4);
-	profile = rec_finish();
+	struct profile *profile = rec_finish();
 	CHECK_EQ(rec_value(profile, "", "up")->as.int64, INT64_MAX);
 	CHECK_EQ(rec_value(profile, "", "down")->as.int64, INT64_MIN);
-	words = profile->words + rec_value(profile, "", "v")->as.vector;
+	const uint64_t *words = profile->words + rec_value(profile, "", "v")->as.vector;
 	CHECK_EQ((int64_t)words[1], INT64_MIN);
 	CHECK_EQ((int64_t)words[2], INT64_MAX);
 	CHECK_EQ((int64_t)words[3], 2);
-	profile_free(profile);
 }
 
 TEST(integer_sums_over_phases_stay_at_the_end_of_their_range_and_count_a_loss)
 {
-	struct profile *profile;
 	int session = rec_start("a");
 	uint64_t lost = 0;
 
 	CHECK_EQ(add_int("n", INT64_MAX), PROTON_OK);
 	CHECK_EQ(proton_phase_advance(session, NULL, NULL), PROTON_OK);
 	CHECK_EQ(add_int("n", INT64_MAX), PROTON_OK);
-	profile = rec_finish();
+	struct profile *profile = rec_finish();
 	CHECK_EQ(rec_value(profile, "", "n")->as.int64, INT64_MAX);
 	for (size_t i = 0; i < profile->counter_count; i++)
 		if (strcmp(profile_text(profile, profile->counters[i].name), beyond) == 0)
 			lost += profile->counters[i].value;
 	CHECK_U64(lost, 1);
-	profile_free(profile);
 }
 
 TEST(invalid_metrics_are_rejected)
@@ -310,28 +279,24 @@ TEST(invalid_metrics_are_rejected)
 
 TEST(metrics_of_a_deactivated_session_are_not_recorded)
 {
-	struct profile *profile;
 	int session = rec_start("a");
 
 	proton_deactivate(session, false, NULL);
 	CHECK_EQ(add_int("n", 1), PROTON_OK);
-	profile = rec_finish();
-	CHECK_PTR(rec_value(profile, "", "n"), NULL);
-	profile_free(profile);
+	CHECK_PTR(rec_value(rec_finish(), "", "n"), NULL);
 }
 
 TEST(kernel_rows_count_sum_min_max_and_sort_into_buckets)
 {
-	struct profile *profile;
-	const struct profile_kernel *kernel;
 	uint64_t in_buckets = 0;
 
 	rec_start("a");
 	for (int i = 0; i < 500; i++)
 		rec_kernel("k");
 	rec_kernel("once");
-	profile = rec_finish();
-	kernel = &profile->kernels[profile->nodes[rec_node(profile, "k")].first_kernel];
+	struct profile *profile = rec_finish();
+	const struct profile_kernel *kernel =
+		&profile->kernels[profile->nodes[rec_node(profile, "k")].first_kernel];
 	CHECK_U64(kernel->count, 500);
 	CHECK_LE(kernel->min_ns, kernel->max_ns);
 	CHECK_LE(kernel->min_ns * 500, kernel->total_ns);
@@ -344,5 +309,4 @@ TEST(kernel_rows_count_sum_min_max_and_sort_into_buckets)
 	kernel = &profile->kernels[profile->nodes[rec_node(profile, "once")].first_kernel];
 	CHECK_U64(kernel->count, 1);
 	CHECK_U64(kernel->min_ns, kernel->total_ns);
-	profile_free(profile);
 }

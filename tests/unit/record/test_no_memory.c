@@ -5,9 +5,6 @@
  */
 #include "unit/recorded_trace.h"
 
-#include <pthread.h>
-#include <sys/wait.h>
-
 #include "unit/failing.h"
 
 /* A child's report to its parent. */
@@ -154,11 +151,9 @@ static void run_calls(int session)
 
 static void read_profile(const char *file)
 {
-	struct profile *profile;
-
 	if (!rec_exists(file))
 		return;
-	profile = rec_load(file);
+	struct profile *profile = rec_load(file);
 	result->nodes += profile->node_count;
 	for (uint32_t i = 1; i < profile->kernel_count; i++)
 		result->kernels += profile->kernels[i].count;
@@ -170,7 +165,6 @@ static void read_profile(const char *file)
 	for (uint32_t i = 0; i < profile->counter_count; i++)
 		if (profile->counters[i].is_loss)
 			result->losses += profile->counters[i].value;
-	profile_free(profile);
 }
 
 static int start(const char *name, bool is_trace, const char *context)
@@ -205,13 +199,11 @@ static struct result try_once(long n)
 {
 	int messages = memfd_create("messages", MFD_CLOEXEC);
 	static char text[1 << 16];
-	ssize_t length;
 	int status;
-	pid_t child;
 
 	*result = (struct result){0};
 	fflush(NULL);
-	child = fork();
+	pid_t child = fork();
 	if (child == 0) {
 		CHECK_LE(0, dup2(messages, STDERR_FILENO));
 		number = 0;
@@ -221,7 +213,7 @@ static struct result try_once(long n)
 		_exit(0);
 	}
 	CHECK(child > 0 && waitpid(child, &status, 0) == child);
-	length = pread(messages, text, sizeof(text) - 1, 0);
+	ssize_t length = pread(messages, text, sizeof(text) - 1, 0);
 	text[length > 0 ? length : 0] = '\0';
 	close(messages);
 	if (status)
@@ -240,7 +232,6 @@ static bool is_whole(const struct result *got, const struct result *wanted)
 
 static void check_all(bool from_there, long step)
 {
-	struct result wanted;
 	long silent = 0;
 
 	skip_if_emulated("thousands of runs take many minutes under an emulator");
@@ -249,7 +240,7 @@ static void check_all(bool from_there, long step)
 			     MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	CHECK(result != MAP_FAILED);
 	fails_from_there = from_there;
-	wanted = try_once(0);
+	struct result wanted = try_once(0);
 	CHECK(wanted.has_started && !wanted.has_failed && wanted.losses == 0);
 	printf("# %ld allocations, %llu nodes, %llu kernels, %llu values\n", wanted.allocations,
 	       (unsigned long long)wanted.nodes, (unsigned long long)wanted.kernels,

@@ -1,8 +1,6 @@
 /* NVTX ranges as scopes, with a fake NVTX: its tables, and a program that calls it. */
 #include "unit/recorded.h"
 
-#include <pthread.h>
-
 #include "record/nvtx/nvtx.h"
 #include "unit/fake_nvtx.h"
 
@@ -15,10 +13,7 @@ static void start(void)
 /* Finalizes and checks that `path` and nothing else below it had one kernel. */
 static void check_kernel_at(const char *path)
 {
-	struct profile *profile = rec_finish();
-
-	CHECK_U64(rec_count(profile, path), 1);
-	profile_free(profile);
+	EXPECT(rec_finish(), {path, 1});
 }
 
 static struct nvtx_attributes attributes_of(int32_t type, union nvtx_message message)
@@ -56,12 +51,11 @@ TEST(a_range_is_a_scope)
 TEST(a_range_is_popped_with_a_payload)
 {
 	int (*push)(const void *, const void *, size_t);
-	const void *domain;
 
 	start();
 	load_payload_extension();
 	push = (int (*)(const void *, const void *, size_t))payload_slots[NVTX_PAYLOAD_PUSH];
-	domain = nvtx.create_a("NCCL");
+	const void *domain = nvtx.create_a("NCCL");
 	CHECK_EQ(push_in(domain, "ncclCommInitRank"), 0);
 	CHECK_EQ(pop_payload(domain, NULL, 0), 0);
 	CHECK_EQ(pop_payload(domain, NULL, 0), NVTX_E_NOT_TRACKED);
@@ -99,12 +93,12 @@ TEST(messages_of_every_kind_are_copied)
 {
 	char ascii[] = "ascii";
 	wchar_t wide[] = L"\u00fc\u4e2d\U0001f600";
-	struct nvtx_attributes attributes;
 
 	start();
 	nvtx.push_a(ascii);
 	nvtx.push_w(wide);
-	attributes = attributes_of(NVTX_TEXT_ASCII, (union nvtx_message){.ascii = "ex"});
+	struct nvtx_attributes attributes =
+		attributes_of(NVTX_TEXT_ASCII, (union nvtx_message){.ascii = "ex"});
 	nvtx.push_ex(&attributes);
 	attributes = attributes_of(NVTX_TEXT_WIDE, (union nvtx_message){.wide = L"wide ex"});
 	nvtx.push_ex(&attributes);
@@ -170,11 +164,9 @@ TEST(a_long_message_is_kept_whole)
 
 TEST(a_pop_without_a_push_changes_nothing)
 {
-	uint64_t token;
-
 	start();
 	CHECK_LT(nvtx.pop(), 0);
-	token = proton_scope_enter("mine");
+	uint64_t token = proton_scope_enter("mine");
 	CHECK_LT(nvtx.pop(), 0);
 	nvtx.push_a("r");
 	CHECK_EQ(nvtx.pop(), 0);
@@ -187,12 +179,10 @@ TEST(a_pop_without_a_push_changes_nothing)
 
 TEST(a_range_pushed_before_the_session_is_not_popped_out_of_it)
 {
-	uint64_t token;
-
 	CHECK_EQ(InitializeInjectionNvtx2(get_table), 1);
 	CHECK_LT(nvtx.push_a("before"), 0);
 	rec_start("a");
-	token = proton_scope_enter("mine");
+	uint64_t token = proton_scope_enter("mine");
 	CHECK_LT(nvtx.pop(), 0);
 	rec_kernel("k");
 	CHECK_EQ(proton_scope_exit(token, NULL), PROTON_OK);
@@ -217,7 +207,6 @@ TEST(ranges_that_are_never_popped_end_with_the_session)
 TEST(domains_are_popped_separately)
 {
 	const void *first, *second;
-	struct profile *profile;
 
 	start();
 	first = nvtx.create_a("first");
@@ -237,17 +226,11 @@ TEST(domains_are_popped_separately)
 	rec_kernel("de");
 	CHECK_EQ(nvtx.domain_pop(first), 1);
 	CHECK_EQ(nvtx.domain_pop(first), 0);
-	profile = rec_finish();
-	CHECK_U64(rec_count(profile, "a/b/c/abc"), 1);
-	CHECK_U64(rec_count(profile, "a/b/ab"), 1);
-	CHECK_U64(rec_count(profile, "none"), 1);
-	CHECK_U64(rec_count(profile, "d/e/de"), 1);
-	profile_free(profile);
+	EXPECT(rec_finish(), {"a/b/c/abc", 1}, {"a/b/ab", 1}, {"none", 1}, {"d/e/de", 1});
 }
 
 TEST(popping_a_range_that_was_already_left_does_not_end_a_later_one)
 {
-	struct profile *profile;
 	uint64_t outer, later;
 
 	start();
@@ -260,9 +243,7 @@ TEST(popping_a_range_that_was_already_left_does_not_end_a_later_one)
 	rec_kernel("k");
 	CHECK_EQ(proton_scope_exit(later, NULL), PROTON_OK);
 	CHECK_EQ(proton_scope_exit(outer, NULL), PROTON_OK);
-	profile = rec_finish();
-	CHECK_U64(rec_count(profile, "next/later/k"), 1);
-	profile_free(profile);
+	EXPECT(rec_finish(), {"next/later/k", 1});
 }
 
 static void *work(void *name)
@@ -283,21 +264,19 @@ TEST(each_thread_has_its_own_ranges)
 {
 	static char names[4][4] = {"t0", "t1", "t2", "t3"};
 	pthread_t threads[4];
-	struct profile *profile;
 
 	start();
 	for (size_t i = 0; i < ARRAY_LENGTH(threads); i++)
 		CHECK_EQ(pthread_create(&threads[i], NULL, work, names[i]), 0);
 	for (size_t i = 0; i < ARRAY_LENGTH(threads); i++)
 		pthread_join(threads[i], NULL);
-	profile = rec_finish();
+	struct profile *profile = rec_finish();
 	for (size_t i = 0; i < ARRAY_LENGTH(threads); i++) {
 		char path[32];
 
 		snprintf(path, sizeof(path), "%s/below/k", names[i]);
 		CHECK_U64(rec_count(profile, path), 1000);
 	}
-	profile_free(profile);
 }
 
 TEST(ranges_can_be_switched_off)

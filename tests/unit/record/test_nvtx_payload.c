@@ -1,10 +1,6 @@
 /* NVTX payloads: the communicator of NCCL's ranges, by the names in registered schemas. */
 #include "unit/recorded.h"
 
-#include <pthread.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include "record/names/frames.h"
 #include "record/nvtx/nvtx.h"
 #include "record/store/devices.h"
@@ -155,21 +151,16 @@ static size_t durations_of(const struct profile *profile, uint64_t communicator,
 
 TEST(the_scope_of_a_collective_has_the_size_of_its_communicator)
 {
-	struct profile *profile;
-
 	start();
 	init(0xabc, 8);
 	all_reduce(0xabc, 10);
-	profile = rec_finish();
+	struct profile *profile = rec_finish();
 	CHECK_U64(kernels_at(profile, "ncclAllReduce [8 ranks]"), 1);
 	CHECK_U64(rec_node(profile, "ncclCommInitRank [8 ranks]"), REC_NOWHERE);
-	profile_free(profile);
 }
 
 TEST(communicators_of_one_size_are_numbered)
 {
-	struct profile *profile;
-
 	start();
 	init(0xabc, 2);
 	init(0xdef, 2);
@@ -178,26 +169,21 @@ TEST(communicators_of_one_size_are_numbered)
 	all_reduce(0xabc, 10);
 	all_reduce(0x123, 10);
 	all_reduce(0x999, 10); /* it was made before Proton was loaded */
-	profile = rec_finish();
+	struct profile *profile = rec_finish();
 	CHECK_U64(kernels_at(profile, "ncclAllReduce [2 ranks]"), 1);
 	CHECK_U64(kernels_at(profile, "ncclAllReduce [2 ranks #2]"), 1);
 	CHECK_U64(kernels_at(profile, "ncclAllReduce [1 rank]"), 1);
 	CHECK_U64(kernels_at(profile, "ncclAllReduce [communicator]"), 1);
-	profile_free(profile);
 }
 
 TEST(communicators_that_are_made_before_the_session_are_known)
 {
-	struct profile *profile;
-
 	start();
 	rec_finalize(PROTON_ALL_SESSIONS, "none");
 	init(0xabc, 4);
 	rec_start("a");
 	all_reduce(0xabc, 10);
-	profile = rec_finish();
-	CHECK_U64(kernels_at(profile, "ncclAllReduce [4 ranks]"), 1);
-	profile_free(profile);
+	CHECK_U64(kernels_at(rec_finish(), "ncclAllReduce [4 ranks]"), 1);
 }
 
 /* Interleaved calls on two communicators, as of tensor and data parallelism. */
@@ -225,13 +211,10 @@ static void check_interleaved(const struct profile *profile)
 
 TEST(interleaved_communicators_are_separate_groups)
 {
-	struct profile *profile;
-
 	start();
 	interleave();
-	profile = rec_finish();
+	struct profile *profile = rec_finish();
 	check_interleaved(profile);
-	profile_free(profile);
 }
 
 static uint32_t provide_source(void)
@@ -242,15 +225,12 @@ static uint32_t provide_source(void)
 /* A source context is the same for both. */
 TEST(interleaved_communicators_are_separate_groups_in_source_contexts)
 {
-	struct profile *profile;
-
 	proton_context_provider_set(provide_source, NULL);
 	start_as("python");
 	interleave();
-	profile = rec_finish();
+	struct profile *profile = rec_finish();
 	CHECK_U64(kernels_at(profile, "train.py"), 6);
 	check_interleaved(profile);
-	profile_free(profile);
 }
 
 /* A rank of a job, in its own process: a communicator of all ranks, and one of each pair. */
@@ -258,6 +238,7 @@ static struct profile *rank_of_job(uint64_t pair, uint64_t of_all_ns, uint64_t o
 {
 	const char *path = rec_path("a"); /* makes the directory of both processes */
 	pid_t child = path ? fork() : -1;
+	struct profile *profile;
 	int status;
 
 	CHECK_LE(0, child);
@@ -274,7 +255,8 @@ static struct profile *rank_of_job(uint64_t pair, uint64_t of_all_ns, uint64_t o
 	}
 	CHECK_EQ(waitpid(child, &status, 0), child);
 	CHECK_EQ(status, 0);
-	return rec_load("a.proton");
+	CHECK_DONE(profile_load_file(rec_path("a.proton"), &profile, &err));
+	return profile; /* ranks_merge() frees it */
 }
 
 TEST(ranks_wait_in_their_own_communicator)
@@ -312,7 +294,6 @@ TEST(ranks_wait_in_their_own_communicator)
 
 TEST(a_group_call_launches_the_kernels_of_its_calls)
 {
-	struct profile *profile;
 	uint64_t found[8];
 
 	start();
@@ -336,18 +317,16 @@ TEST(a_group_call_launches_the_kernels_of_its_calls)
 	push(end_name, NULL, 0); /* its start was not recorded */
 	kernel(12);
 	nvtx.domain_pop(nccl);
-	profile = rec_finish();
+	struct profile *profile = rec_finish();
 	CHECK_U64(kernels_at(profile, "ncclGroupEnd [8 ranks]"), 1);
 	CHECK_U64(kernels_at(profile, "ncclGroupEnd [2 communicators]"), 1);
 	CHECK_U64(kernels_at(profile, "ncclGroupEnd"), 1);
 	CHECK_U64(durations_of(profile, 0xabc, found), 1);
 	CHECK_U64(durations_of(profile, 0xabc + 0xdef, found), 1);
-	profile_free(profile);
 }
 
 TEST(a_group_call_with_too_many_communicators_is_compared_with_no_other)
 {
-	struct profile *profile;
 	uint64_t found[8];
 	uint64_t sum = 0;
 
@@ -363,14 +342,13 @@ TEST(a_group_call_with_too_many_communicators_is_compared_with_no_other)
 		kernel(count);
 		nvtx.domain_pop(nccl);
 	}
-	profile = rec_finish();
+	struct profile *profile = rec_finish();
 	CHECK_U64(kernels_at(profile, "ncclGroupEnd [8 communicators]"), 1);
 	CHECK_U64(kernels_at(profile, "ncclGroupEnd"), 1);
 	for (uint64_t i = 0; i < 8; i++)
 		sum += 0x1000 + i;
 	CHECK_U64(durations_of(profile, sum, found), 1);
 	CHECK_U64(found[0], 8);
-	profile_free(profile);
 }
 
 /* ------------------------------------------------------------------ schemas */
@@ -403,10 +381,9 @@ TEST(fields_are_found_by_name_and_by_natural_alignment)
 		uint64_t parent, communicator;
 	} payload = {'x', 16, "text", NULL, 1, 2};
 	struct nvtx_payload_data data = {0, sizeof(payload), &payload};
-	uint64_t schema;
 
 	start();
-	schema = data.schema = schema_of(entries, ARRAY_LENGTH(entries), 0);
+	uint64_t schema = data.schema = schema_of(entries, ARRAY_LENGTH(entries), 0);
 	CHECK_LE(NVTX_SCHEMA_DYNAMIC_START, schema);
 	CHECK_U64(nvtx_payload_communicator(nccl, &data, 1).id, 2);
 	CHECK_U64(nvtx_payload_communicator(nccl, &data, 1).ranks, 16);
@@ -458,7 +435,6 @@ TEST(damaged_payloads_do_no_harm)
 		{0, SIZE_MAX, NULL},
 	};
 	static const int32_t counts[] = {-1, 0, 1, 17, INT32_MAX};
-	struct profile *profile;
 
 	start();
 	for (size_t i = 0; i < ARRAY_LENGTH(data); i++) {
@@ -473,9 +449,7 @@ TEST(damaged_payloads_do_no_harm)
 	}
 	pop_payload(nccl, NULL, SIZE_MAX);
 	pop_payload(nccl, data, 5);
-	profile = rec_finish();
-	CHECK_U64(kernels_at(profile, "ncclAllReduce"), 10);
-	profile_free(profile);
+	CHECK_U64(kernels_at(rec_finish(), "ncclAllReduce"), 10);
 }
 
 static uint32_t next(uint32_t *random)
@@ -539,15 +513,12 @@ TEST(damaged_schemas_do_no_harm)
 
 TEST(any_number_of_communicators_does_no_harm)
 {
-	struct profile *profile;
-
 	start();
 	for (uint64_t i = 1; i <= 3000; i++)
 		all_reduce(i, 1);
-	profile = rec_finish();
+	struct profile *profile = rec_finish();
 	CHECK_U64(kernels_at(profile, "ncclAllReduce [communicator #1024]"), 1);
 	CHECK_U64(kernels_at(profile, "ncclAllReduce"), 3000 - 1024);
-	profile_free(profile);
 }
 
 static void *call(void *communicator)
@@ -564,15 +535,13 @@ TEST(threads_use_communicators_at_once)
 {
 	static uint64_t ids[4] = {1, 1, 2, 2};
 	pthread_t threads[4];
-	struct profile *profile;
 
 	start();
 	for (size_t i = 0; i < ARRAY_LENGTH(threads); i++)
 		CHECK_EQ(pthread_create(&threads[i], NULL, call, &ids[i]), 0);
 	for (size_t i = 0; i < ARRAY_LENGTH(threads); i++)
 		pthread_join(threads[i], NULL);
-	profile = rec_finish();
+	struct profile *profile = rec_finish();
 	CHECK_U64(kernels_at(profile, "ncclAllReduce [2 ranks]"), 400);
 	CHECK_U64(kernels_at(profile, "ncclAllReduce [2 ranks #2]"), 400);
-	profile_free(profile);
 }

@@ -1,10 +1,6 @@
 /* Phases: each contains the data recorded in it; rows of cleared phases are reused. */
 #include "unit/recorded.h"
 
-#include <pthread.h>
-#include <sys/stat.h>
-#include <time.h>
-
 static void in_scope(const char *scope)
 {
 	uint64_t token = proton_scope_enter(scope);
@@ -15,41 +11,34 @@ static void in_scope(const char *scope)
 
 static bool is_complete(int session, uint32_t phase)
 {
-	struct proton_error err;
 	bool complete;
 
-	CHECK_OK(proton_phase_is_complete(session, phase, &complete, &err), err);
+	CHECK_DONE(proton_phase_is_complete(session, phase, &complete, &err));
 	return complete;
 }
 
 static void clear(int session, uint32_t phase, bool up_to)
 {
-	struct proton_error err;
-
-	CHECK_OK(proton_phase_clear(session, phase, up_to, &err), err);
+	CHECK_DONE(proton_phase_clear(session, phase, up_to, &err));
 }
 
 TEST(a_phase_contains_only_its_own_data)
 {
 	int session = rec_start("a");
-	struct profile *profile;
 
 	in_scope("one");
 	CHECK_EQ(rec_advance(session), 1);
 	in_scope("two");
 	in_scope("two");
-	profile = rec_load_phase("a.proton", 0);
+	struct profile *profile = rec_load_phase("a.proton", 0);
 	CHECK_U64(rec_count(profile, "one/k"), 1);
 	CHECK_EQ(rec_node(profile, "two"), REC_NOWHERE);
-	profile_free(profile);
 	profile = rec_load_phase("a.proton", 1);
 	CHECK_EQ(rec_node(profile, "one"), REC_NOWHERE);
 	CHECK_U64(rec_count(profile, "two/k"), 2);
-	profile_free(profile);
 	profile = rec_load("a.proton");
 	CHECK_U64(rec_count(profile, "one/k"), 1);
 	CHECK_U64(rec_count(profile, "two/k"), 2);
-	profile_free(profile);
 	rec_finalize(session, NULL);
 	CHECK(rec_exists("a.part_0.hatchet"));
 	CHECK(rec_exists("a.part_1.hatchet"));
@@ -66,10 +55,8 @@ TEST(empty_scopes_show_in_every_phase_they_were_entered_in)
 		rec_advance(session);
 	}
 	for (uint32_t phase = 0; phase < 5; phase++) {
-		struct profile *profile = rec_load_phase("a.proton", phase);
-
-		CHECK_EQ(rec_node(profile, "empty") != REC_NOWHERE, phase != 3);
-		profile_free(profile);
+		CHECK_EQ(rec_node(rec_load_phase("a.proton", phase), "empty") != REC_NOWHERE,
+			 phase != 3);
 	}
 	rec_finalize(session, NULL);
 }
@@ -90,17 +77,15 @@ TEST(completeness_follows_a_flush)
 
 TEST(clearing_the_current_phase_empties_it)
 {
-	struct profile *profile;
 	int session = rec_start("a");
 
 	in_scope("before");
 	clear(session, 0, false);
 	in_scope("after");
 	rec_finalize(session, NULL);
-	profile = rec_load("a.hatchet");
+	struct profile *profile = rec_load("a.hatchet");
 	CHECK_EQ(rec_node(profile, "before"), REC_NOWHERE);
 	CHECK_U64(rec_count(profile, "after/k"), 1);
-	profile_free(profile);
 }
 
 TEST(clearing_up_to_a_phase_keeps_the_later_ones)
@@ -127,7 +112,6 @@ TEST(clearing_up_to_a_phase_keeps_the_later_ones)
 
 TEST(clearing_a_later_phase_drops_nothing_and_up_to_it_everything)
 {
-	struct profile *profile;
 	int session = rec_start("a");
 
 	in_scope("first");
@@ -138,10 +122,9 @@ TEST(clearing_a_later_phase_drops_nothing_and_up_to_it_everything)
 	clear(session, 0, false);
 	in_scope("third");
 	rec_finalize(session, NULL);
-	profile = rec_load("a.part_1.hatchet");
+	struct profile *profile = rec_load("a.part_1.hatchet");
 	CHECK_U64(rec_count(profile, "second/k"), 1);
 	CHECK_U64(rec_count(profile, "third/k"), 1);
-	profile_free(profile);
 	session = rec_start("b");
 	in_scope("first");
 	rec_advance(session);
@@ -153,23 +136,19 @@ TEST(clearing_a_later_phase_drops_nothing_and_up_to_it_everything)
 	profile = rec_load("b.part_1.hatchet");
 	CHECK_EQ(rec_node(profile, "second"), REC_NOWHERE);
 	CHECK_U64(rec_count(profile, "third/k"), 1);
-	profile_free(profile);
 }
 
 TEST(a_metric_at_exit_goes_to_the_phase_of_the_exit)
 {
-	struct profile *profile;
 	int session = rec_start("a");
 	uint64_t token = proton_scope_enter_timed("across");
 
 	rec_advance(session);
 	proton_scope_exit(token, NULL);
-	profile = rec_load_phase("a.proton", 0);
+	struct profile *profile = rec_load_phase("a.proton", 0);
 	CHECK_PTR(rec_value(profile, "across", "cpu_time (ns)"), NULL);
-	profile_free(profile);
 	profile = rec_load_phase("a.proton", 1);
 	CHECK(rec_value(profile, "across", "cpu_time (ns)"));
-	profile_free(profile);
 	rec_finalize(session, NULL);
 }
 
@@ -225,10 +204,9 @@ static uint64_t phases_take(int session, int kept)
 TEST(a_phase_costs_the_same_however_many_are_kept)
 {
 	int session = rec_start("a");
-	uint64_t first_ns;
 
 	phases_take(session, 0); /* warm-up */
-	first_ns = phases_take(session, 0);
+	uint64_t first_ns = phases_take(session, 0);
 	for (int i = 0; i < 15; i++)
 		phases_take(session, 0);
 	CHECK_LE(phases_take(session, 0), 8 * first_ns); /* 17 times with a search of all */
@@ -237,11 +215,10 @@ TEST(a_phase_costs_the_same_however_many_are_kept)
 
 TEST(clearing_a_phase_costs_the_same_however_many_are_kept)
 {
-	uint64_t few_ns;
 	int session = rec_start("a");
 
 	phases_take(session, 10); /* warm-up */
-	few_ns = phases_take(session, 10);
+	uint64_t few_ns = phases_take(session, 10);
 	rec_finalize(session, "none");
 	session = rec_start("b");
 	for (int i = 0; i < 10; i++)
@@ -270,11 +247,9 @@ TEST(clearing_a_phase_in_the_middle_leaves_its_neighbours)
 			continue;
 		profile = rec_load_phase("a.proton", phase);
 		CHECK_U64(rec_count(profile, "s/k"), phase == 6 ? 1 : phase + 1);
-		profile_free(profile);
 	}
 	profile = rec_load("a.proton");
 	CHECK_U64(rec_count(profile, "s/k"), 1 + 2 + 6 + 1);
-	profile_free(profile);
 	rec_finalize(session, "none");
 }
 
@@ -286,17 +261,16 @@ TEST(vectors_of_cleared_phases_are_used_again)
 		{.name = "w", .type = PROTON_METRIC_INT64_VECTOR, .count = 1},
 		{.name = "empty", .type = PROTON_METRIC_INT64_VECTOR},
 	};
-	struct proton_error err;
 	int session = rec_start("a");
 
 	for (int i = 0; i < 3; i++)
 		metrics[i].value.int64s = elements;
 	for (int step = 0; step < 1000; step++) {
-		CHECK_OK(proton_metrics_add(proton_context_here(), metrics, 3, &err), err);
-		CHECK_OK(proton_metrics_add(proton_context_here(), metrics, 3, &err), err);
+		CHECK_DONE(proton_metrics_add(proton_context_here(), metrics, 3, &err));
+		CHECK_DONE(proton_metrics_add(proton_context_here(), metrics, 3, &err));
 		rec_next_phase(session);
 	}
-	CHECK_OK(proton_metrics_add(proton_context_here(), metrics, 3, &err), err);
+	CHECK_DONE(proton_metrics_add(proton_context_here(), metrics, 3, &err));
 	CHECK_LE(rec_rows("a.proton", TABLE_VECTORS), 4 + 2 + 1);
 	CHECK_LE(rec_rows("a.proton", TABLE_VALUES), 8);
 	rec_finalize(session, "proton");
@@ -305,7 +279,6 @@ TEST(vectors_of_cleared_phases_are_used_again)
 		const struct profile_value *value = rec_value(profile, "", "v");
 
 		CHECK_U64(profile->words[value->as.vector + 3], 3);
-		profile_free(profile);
 	}
 }
 
@@ -313,11 +286,9 @@ TEST(vectors_of_cleared_phases_are_used_again)
 TEST(a_late_record_makes_its_nodes_in_the_phase_of_its_launch)
 {
 	int session = rec_start("a");
-	struct proton_context where;
-	struct profile *profile;
 
 	proton_scope_exit(proton_scope_enter("other"), NULL);
-	where = proton_context_here();
+	struct proton_context where = proton_context_here();
 	where.shadow = proton_context_child(where.shadow, proton_frame("late", 4));
 	CHECK_EQ(rec_advance(session), 1);
 	{
@@ -328,13 +299,11 @@ TEST(a_late_record_makes_its_nodes_in_the_phase_of_its_launch)
 		CHECK_OK(proton_metrics_add(where, &metric, 1, &err), err);
 	}
 	in_scope("new");
-	profile = rec_load_phase("a.proton", 0);
+	struct profile *profile = rec_load_phase("a.proton", 0);
 	CHECK_NE(rec_node(profile, "late"), REC_NOWHERE);
-	profile_free(profile);
 	profile = rec_load_phase("a.proton", 1);
 	CHECK_EQ(rec_node(profile, "late"), REC_NOWHERE);
 	CHECK_NE(rec_node(profile, "new"), REC_NOWHERE);
-	profile_free(profile);
 	rec_finalize(session, "none");
 }
 
@@ -382,38 +351,36 @@ TEST(periodic_flushing_writes_each_phase_and_clears_it)
 TEST(periodic_flushing_uses_its_format_at_the_end_too)
 {
 	int session = start_periodic("periodic_flushing:format=hatchet_msgpack", NULL);
-	struct proton_error err;
 
 	in_scope("s");
 	rec_advance(session);
 	in_scope("s");
-	CHECK_OK(proton_finalize(session, NULL, &err), err);
+	CHECK_DONE(proton_finalize(session, NULL, &err));
 	CHECK(rec_exists("a.part_0.hatchet_msgpack") && rec_exists("a.part_1.hatchet_msgpack"));
 	session = start_periodic("Periodic_Flushing", "trace");
 	in_scope("s");
 	rec_advance(session);
-	CHECK_OK(proton_finalize(session, NULL, &err), err);
+	CHECK_DONE(proton_finalize(session, NULL, &err));
 	CHECK(rec_exists("a.part_0.chrome_trace"));
 }
 
 TEST(a_phase_that_cannot_be_written_is_kept)
 {
 	int session = start_periodic("periodic_flushing", NULL);
-	struct proton_error err;
 	char *bytes;
 	size_t length;
 
 	CHECK_EQ(mkdir(rec_path("a.part_0.hatchet"), 0777), 0);
 	in_scope("first");
 	CHECK_EQ(rec_advance(session), 1);
-	CHECK_OK(proton_data_get(session, 0, NULL, &bytes, &length, &err), err);
+	CHECK_DONE(proton_data_get(session, 0, NULL, &bytes, &length, &err));
 	CHECK_HAS(bytes, "first");
 	proton_free(bytes);
 	CHECK_EQ(rmdir(rec_path("a.part_0.hatchet")), 0);
 	in_scope("second");
 	CHECK_EQ(rec_advance(session), 2);
 	CHECK(rec_exists("a.part_0.hatchet") && rec_exists("a.part_1.hatchet"));
-	CHECK_OK(proton_finalize(session, "none", &err), err);
+	CHECK_DONE(proton_finalize(session, "none", &err));
 }
 
 TEST(periodic_flushing_refuses_what_it_cannot_do)
@@ -460,16 +427,14 @@ TEST(threads_that_advance_at_once_lose_no_phase)
 {
 	int session = start_periodic("periodic_flushing", NULL);
 	pthread_t threads[4];
-	struct proton_error err;
-	uint64_t kernels;
 
 	for (int i = 0; i < 4; i++)
 		CHECK_EQ(pthread_create(&threads[i], NULL, advance_often, &session), 0);
 	for (int i = 0; i < 4; i++)
 		pthread_join(threads[i], NULL);
 	/* A kernel that ends after another thread has written its phase is counted as lost. */
-	kernels = rec_counter(session, "lost: recorded after its phase was cleared");
-	CHECK_OK(proton_finalize(session, NULL, &err), err);
+	uint64_t kernels = rec_counter(session, "lost: recorded after its phase was cleared");
+	CHECK_DONE(proton_finalize(session, NULL, &err));
 	for (int phase = 0; phase <= 200; phase++) {
 		char file[32], *bytes;
 		size_t length;
@@ -477,7 +442,7 @@ TEST(threads_that_advance_at_once_lose_no_phase)
 		snprintf(file, sizeof(file), "a.part_%d.hatchet", phase);
 		if (!rec_exists(file))
 			continue;
-		CHECK_OK(file_read_all(rec_path(file), 0, &bytes, &length, &err), err);
+		CHECK_DONE(file_read_all(rec_path(file), 0, &bytes, &length, &err));
 		for (const char *at = bytes; (at = strstr(at, "\"count\": ")); at++)
 			kernels += strtoull(at + strlen("\"count\": "), NULL, 10);
 		free(bytes);

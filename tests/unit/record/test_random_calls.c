@@ -4,9 +4,6 @@
  */
 #include "unit/recorded_trace.h"
 
-#include <pthread.h>
-#include <stdatomic.h>
-
 #include "base/array.h"
 
 #define CALLERS 12
@@ -148,7 +145,6 @@ static void check_done(const char *file, const struct caller *callers)
 	}
 	if (profile->trace)
 		CHECK_U64(count_samples_of_events(profile), metrics);
-	profile_free(profile);
 }
 
 TEST(random_calls_of_threads_are_counted_exactly_while_sessions_and_phases_change)

@@ -4,8 +4,6 @@
  */
 #include "unit/recorded.h"
 
-#include <sys/wait.h>
-
 #include "base/region.h"
 #include "record/thread/record_launch.h"
 
@@ -35,10 +33,8 @@ void *__wrap_profile_file_append(struct profile_file *file, enum table_id table,
 
 static void record_one(void)
 {
-	uint64_t token;
-
 	rec_start("a");
-	token = proton_scope_enter("s");
+	uint64_t token = proton_scope_enter("s");
 	rec_kernel("k");
 	proton_scope_exit(token, NULL);
 	rec_finalize(PROTON_ALL_SESSIONS, "proton");
@@ -48,11 +44,10 @@ static void record_one(void)
 static bool start_without(unsigned number)
 {
 	struct proton_error err = {0};
-	int session;
 
 	reservations = 0;
 	fails_at = number;
-	session = rec_start_as("a", "shadow", &err);
+	int session = rec_start_as("a", "shadow", &err);
 	fails_at = 0;
 	if (reservations < number)
 		return false;
@@ -68,12 +63,10 @@ static bool start_without(unsigned number)
 /* Tables are reserved once per process. */
 static bool in_child(unsigned number)
 {
-	struct profile *profile;
 	int status;
-	pid_t pid;
 
 	fflush(stdout);
-	pid = fork();
+	pid_t pid = fork();
 	if (pid == 0)
 		_exit(start_without(number) ? 0 : 7);
 	CHECK_EQ(waitpid(pid, &status, 0), pid);
@@ -81,9 +74,7 @@ static bool in_child(unsigned number)
 		FAIL("reservation %u: status %d", number, status);
 	if (WEXITSTATUS(status) == 7)
 		return false;
-	profile = rec_load("a.proton");
-	CHECK_U64(rec_count(profile, "s/k"), 1);
-	profile_free(profile);
+	EXPECT(rec_load("a.proton"), {"s/k", 1});
 	CHECK_EQ(unlink(rec_path("a.proton")), 0);
 	return true;
 }
@@ -116,7 +107,6 @@ TEST(correlation_tables_without_memory_are_an_error_until_there_is_some)
 
 TEST(durations_without_space_are_lost_and_counted)
 {
-	struct profile *profile;
 	int session = rec_start("a");
 	uint64_t token = proton_scope_enter("reduce");
 
@@ -128,10 +118,9 @@ TEST(durations_without_space_are_lost_and_counted)
 	proton_scope_exit(token, NULL);
 	CHECK_U64(rec_counter(session, "lost: duration of a collective beyond the limit"), 3);
 	rec_finalize(session, "proton");
-	profile = rec_load("a.proton");
+	struct profile *profile = rec_load("a.proton");
 	CHECK_U64(profile->waits->duration_count, 1);
 	CHECK_U64(profile->waits->durations[0].first, 3);
 	CHECK_U64(profile->waits->durations[0].count, 1);
 	CHECK_U64(profile->waits->durations[0].code[0], duration_code(103));
-	profile_free(profile);
 }

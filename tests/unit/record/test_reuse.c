@@ -1,7 +1,6 @@
 /* record/reuse: cleared names make space for new ones, and no name is ever wrong. */
 #include "unit/recorded.h"
 
-#include <pthread.h>
 #include <sched.h>
 
 #include "record/names/frames.h"
@@ -98,10 +97,9 @@ TEST(each_phase_has_its_own_names_when_earlier_ones_are_cleared)
 {
 	uint64_t nodes = 0;
 	uint64_t strings = 0;
-	int session;
 
 	set_children("100");
-	session = rec_start("a");
+	int session = rec_start("a");
 	for (uint32_t phase = 0; phase < 300; phase++) {
 		struct profile *profile;
 		char path[200];
@@ -112,7 +110,6 @@ TEST(each_phase_has_its_own_names_when_earlier_ones_are_cleared)
 		CHECK_EQ(check_numbers(profile), 100);
 		CHECK_EQ(rec_node(profile, "(other)"), REC_NOWHERE);
 		CHECK(rec_node(profile, name_of_number(path, phase * 100 + 7)) != REC_NOWHERE);
-		profile_free(profile);
 		rec_next_phase(session);
 		if (phase == 200) {
 			nodes = rec_rows("a.proton", TABLE_NODES);
@@ -127,10 +124,8 @@ TEST(each_phase_has_its_own_names_when_earlier_ones_are_cleared)
 
 TEST(cleared_names_can_be_recorded_again)
 {
-	int session;
-
 	set_children("10");
-	session = rec_start("a");
+	int session = rec_start("a");
 	for (uint32_t phase = 0; phase < 50; phase++) {
 		struct profile *profile;
 
@@ -139,7 +134,6 @@ TEST(cleared_names_can_be_recorded_again)
 		request(1000); /* of every phase */
 		profile = rec_load_phase("a.proton", phase);
 		CHECK_EQ(check_numbers(profile), 9);
-		profile_free(profile);
 		rec_next_phase(session);
 	}
 	CHECK_U64(rec_counter(session, folded), 0);
@@ -148,12 +142,8 @@ TEST(cleared_names_can_be_recorded_again)
 
 TEST(kept_data_keeps_its_names)
 {
-	struct profile *profile;
-	struct proton_error err;
-	int session;
-
 	set_children("10");
-	session = rec_start("a");
+	int session = rec_start("a");
 	for (uint32_t i = 0; i < 10; i++)
 		request(i);
 	rec_advance(session);
@@ -161,22 +151,19 @@ TEST(kept_data_keeps_its_names)
 		request(10 + i);
 	/* The phase before the cleared one is kept: nothing is used again. */
 	rec_advance(session);
-	CHECK_OK(proton_phase_clear(session, 1, false, &err), err);
+	CHECK_DONE(proton_phase_clear(session, 1, false, &err));
 	for (uint32_t i = 0; i < 10; i++)
 		request(20 + i);
 	CHECK_U64(rec_counter(session, folded), 20);
-	profile = rec_load_phase("a.proton", 0);
+	struct profile *profile = rec_load_phase("a.proton", 0);
 	CHECK_EQ(check_numbers(profile), 10);
-	profile_free(profile);
 	rec_finalize(session, "proton");
 	profile = rec_load("a.proton");
 	CHECK_EQ(check_numbers(profile), 10);
-	profile_free(profile);
 }
 
 TEST(every_session_has_to_have_cleared_a_name)
 {
-	struct profile *profile;
 	int a, b;
 
 	set_children("10");
@@ -188,9 +175,8 @@ TEST(every_session_has_to_have_cleared_a_name)
 	for (uint32_t i = 0; i < 10; i++)
 		request(10 + i);
 	CHECK_U64(rec_counter(a, folded), 10);
-	profile = rec_load("b.proton");
+	struct profile *profile = rec_load("b.proton");
 	CHECK_EQ(check_numbers(profile), 10);
-	profile_free(profile);
 	rec_next_phase(a);
 	rec_next_phase(b);
 	for (uint32_t i = 0; i < 10; i++)
@@ -199,7 +185,6 @@ TEST(every_session_has_to_have_cleared_a_name)
 	for (int file = 0; file < 2; file++) {
 		profile = rec_load_phase(file ? "b.proton" : "a.proton", file ? 1 : 2);
 		CHECK_EQ(check_numbers(profile), 10);
-		profile_free(profile);
 	}
 	rec_finalize(a, "none");
 	rec_finalize(b, "none");
@@ -207,12 +192,10 @@ TEST(every_session_has_to_have_cleared_a_name)
 
 TEST(an_open_scope_keeps_its_name)
 {
-	struct profile *profile;
 	uint64_t outer, inner;
-	int session;
 
 	set_children("10");
-	session = rec_start("a");
+	int session = rec_start("a");
 	outer = proton_scope_enter("outer");
 	inner = proton_scope_enter("inner");
 	for (uint32_t phase = 0; phase < 5; phase++) {
@@ -230,23 +213,20 @@ TEST(an_open_scope_keeps_its_name)
 	proton_scope_exit(outer, NULL);
 	for (uint32_t i = 0; i < 10; i++)
 		request(200 + i);
-	profile = rec_load_phase("a.proton", 6);
+	struct profile *profile = rec_load_phase("a.proton", 6);
 	CHECK_EQ(check_numbers(profile), 8 + 9); /* "inner", "k" and "outer" have places */
 	CHECK_EQ(rec_node(profile, "outer/inner"), REC_NOWHERE);
 	CHECK_U64(rec_count(profile, "outer/k"), 1);
 	CHECK(rec_node(profile, "outer/r 100 .........") != REC_NOWHERE);
-	profile_free(profile);
 	rec_finalize(session, "none");
 }
 
 TEST(a_frame_that_the_program_holds_keeps_its_name)
 {
-	struct profile *profile;
 	uint32_t frame, length;
-	int session;
 
 	set_children("10");
-	session = rec_start("a");
+	int session = rec_start("a");
 	proton_scope_exit(proton_scope_enter("mine"), NULL);
 	frame = proton_frame("mine", 4);
 	for (uint32_t i = 0; i < 100; i++) {
@@ -256,20 +236,16 @@ TEST(a_frame_that_the_program_holds_keeps_its_name)
 	CHECK_EQ(proton_frame("mine", 4), frame);
 	CHECK_STR(frames_text(frames_get(frame)->name, &length), "mine");
 	proton_scope_exit(proton_scope_enter_frame(frame), NULL);
-	profile = rec_load_phase("a.proton", 100);
-	CHECK(rec_node(profile, "mine") != REC_NOWHERE);
-	profile_free(profile);
+	CHECK(rec_node(rec_load_phase("a.proton", 100), "mine") != REC_NOWHERE);
 	rec_finalize(session, "none");
 }
 
 TEST(records_that_arrive_after_their_phase_was_cleared_are_lost_under_any_name)
 {
 	struct proton_context kept[10];
-	struct profile *profile;
-	int session;
 
 	set_children("10");
-	session = rec_start("a");
+	int session = rec_start("a");
 	for (uint32_t i = 0; i < 10; i++) {
 		uint64_t token = enter_number(i);
 
@@ -285,7 +261,7 @@ TEST(records_that_arrive_after_their_phase_was_cleared_are_lost_under_any_name)
 	}
 	CHECK_U64(rec_counter(session, late), 20);
 	CHECK_U64(rec_counter(session, folded), 0);
-	profile = rec_load_phase("a.proton", 1);
+	struct profile *profile = rec_load_phase("a.proton", 1);
 	CHECK_EQ(check_numbers(profile), 10);
 	for (uint32_t i = 1; i < profile->node_count; i++) {
 		char text[256];
@@ -293,7 +269,6 @@ TEST(records_that_arrive_after_their_phase_was_cleared_are_lost_under_any_name)
 		profile_frame_text(profile, profile->nodes[i].frame, text, sizeof(text));
 		CHECK(strcmp(text, "below") != 0);
 	}
-	profile_free(profile);
 	rec_finalize(session, "none");
 }
 
@@ -301,28 +276,22 @@ TEST(records_that_arrive_after_their_phase_was_cleared_are_lost_under_any_name)
 static void flood_after_clear(int session, uint32_t scopes)
 {
 	struct profile *profile = rec_load_phase("a.proton", 1);
-	struct proton_error err;
 
 	CHECK_EQ(check_numbers(profile), scopes);
-	profile_free(profile);
-	CHECK_OK(proton_phase_clear(session, 0, true, &err), err);
+	CHECK_DONE(proton_phase_clear(session, 0, true, &err));
 	rec_advance(session);
 	for (uint32_t i = 0; i < 40; i++)
 		request(100 + i);
 	profile = rec_load_phase("a.proton", 1);
 	CHECK_EQ(check_numbers(profile), scopes);
-	profile_free(profile);
 	profile = rec_load("a.proton");
 	check_numbers(profile);
-	profile_free(profile);
 }
 
 TEST(a_name_of_two_phases_stays_until_both_are_cleared)
 {
-	int session;
-
 	set_children("10");
-	session = rec_start("a");
+	int session = rec_start("a");
 	for (uint32_t i = 0; i < 10; i++)
 		request(i);
 	rec_advance(session);
@@ -335,26 +304,22 @@ TEST(a_name_of_two_phases_stays_until_both_are_cleared)
 
 TEST(pending_launches_keep_the_name_of_a_scope_entered_in_an_earlier_phase)
 {
-	struct proton_context where;
-	struct profile *profile;
 	uint64_t tokens[2];
-	int session;
 
 	set_children("10");
-	session = rec_start("a");
+	int session = rec_start("a");
 	for (uint32_t i = 0; i < 8; i++)
 		request(i);
 	for (uint32_t i = 0; i < 2; i++) /* the second below the first */
 		tokens[i] = enter_number(10 + i);
 	rec_advance(session);
-	where = proton_scope_context(tokens[1]);
+	struct proton_context where = proton_scope_context(tokens[1]);
 	proton_scope_exit(tokens[0], NULL);
 	flood_after_clear(session, 0);
 	add_number(where, 11);
-	profile = rec_load_phase("a.proton", 1);
+	struct profile *profile = rec_load_phase("a.proton", 1);
 	CHECK_EQ(check_numbers(profile), 2);
 	CHECK(rec_value(profile, "r 10 ........../r 11 ...........", "number"));
-	profile_free(profile);
 	rec_finalize(session, "none");
 }
 
@@ -367,70 +332,57 @@ static void *take_context(void *where)
 TEST(a_thread_that_was_in_the_main_threads_scope_keeps_its_name)
 {
 	struct proton_context where;
-	struct profile *profile;
 	pthread_t thread;
-	uint64_t token;
-	int session;
 
 	set_children("10");
-	session = rec_start("a");
+	int session = rec_start("a");
 	for (uint32_t i = 0; i < 9; i++)
 		request(i);
-	token = enter_number(10);
+	uint64_t token = enter_number(10);
 	rec_advance(session);
 	CHECK_EQ(pthread_create(&thread, NULL, take_context, &where), 0);
 	pthread_join(thread, NULL);
 	proton_scope_exit(token, NULL);
 	flood_after_clear(session, 0);
 	add_number(where, 10);
-	profile = rec_load_phase("a.proton", 1);
+	struct profile *profile = rec_load_phase("a.proton", 1);
 	CHECK_EQ(check_numbers(profile), 1);
 	CHECK(rec_value(profile, "r 10 ..........", "number"));
-	profile_free(profile);
 	rec_finalize(session, "none");
 }
 
 TEST(a_context_made_late_is_not_left_below_another_name)
 {
-	struct proton_context where;
-	struct profile *profile;
-	uint64_t token;
-	int session;
-
 	set_children("10");
-	session = rec_start("a");
+	int session = rec_start("a");
 	for (uint32_t i = 0; i < 9; i++)
 		request(i);
-	token = enter_number(10);
-	where = proton_context_here();
+	uint64_t token = enter_number(10);
+	struct proton_context where = proton_context_here();
 	proton_scope_exit(token, NULL);
 	rec_advance(session);
 	add_number(proton_context_enter(where, proton_frame("below", 5)), 10);
 	flood_after_clear(session, 0);
-	profile = rec_load("a.proton");
+	struct profile *profile = rec_load("a.proton");
 	for (uint32_t i = 1; i < profile->node_count; i++) {
 		char text[256];
 
 		profile_frame_text(profile, profile->nodes[i].frame, text, sizeof(text));
 		CHECK(strcmp(text, "below") != 0);
 	}
-	profile_free(profile);
 	rec_finalize(session, "none");
 }
 
 TEST(a_remembered_name_is_forgotten_when_it_is_replaced)
 {
-	struct profile *profile;
 	uint64_t known = 0;
-	uint64_t token;
-	int session;
 
 	set_children("10");
-	session = rec_start("a");
+	int session = rec_start("a");
 	CHECK_EQ(proton_scope_enter_name(NULL, 0, &known), 0);
 	proton_scope_exit(proton_scope_enter_name("mine", 4, &known), NULL);
 	CHECK_NE(known, 0);
-	token = proton_scope_enter_name(NULL, 0, &known);
+	uint64_t token = proton_scope_enter_name(NULL, 0, &known);
 	CHECK_NE(token, 0);
 	proton_scope_exit(token, NULL);
 	for (uint32_t i = 0; i < 30; i++) {
@@ -444,19 +396,14 @@ TEST(a_remembered_name_is_forgotten_when_it_is_replaced)
 	CHECK_NE(token, 0);
 	rec_kernel("k");
 	proton_scope_exit(token, NULL);
-	profile = rec_load_phase("a.proton", 4);
-	CHECK_U64(rec_count(profile, "mine/k"), 1);
-	profile_free(profile);
+	EXPECT(rec_load_phase("a.proton", 4), {"mine/k", 1});
 	rec_finalize(session, "none");
 }
 
 TEST(events_of_kept_phases_keep_their_names)
 {
-	struct profile *profile;
-	int session;
-
 	set_children("10");
-	session = REC_START(.data = "trace");
+	int session = REC_START(.data = "trace");
 	for (uint32_t phase = 0; phase < 20; phase++) {
 		if (phase)
 			rec_next_phase(session);
@@ -464,9 +411,7 @@ TEST(events_of_kept_phases_keep_their_names)
 			request(phase * 10 + i);
 	}
 	CHECK_U64(rec_counter(session, folded), 0);
-	profile = rec_load_phase("a.proton", 19);
-	CHECK_EQ(check_numbers(profile), 10);
-	profile_free(profile);
+	CHECK_EQ(check_numbers(rec_load_phase("a.proton", 19)), 10);
 	rec_finalize(session, "none");
 }
 
@@ -488,13 +433,10 @@ static void run_task(uint64_t id, uint64_t origin)
 
 TEST(a_task_that_waits_keeps_the_names_of_its_scopes)
 {
-	struct profile *profile;
-	struct proton_error err;
 	uint64_t tokens[3], origin, token;
-	int session;
 
 	set_children("20");
-	session = rec_start("a");
+	int session = rec_start("a");
 	proton_tasks_provider_set(provide);
 	for (uint32_t i = 0; i < 3; i++) {
 		run_task(i + 1, 0);
@@ -518,12 +460,11 @@ TEST(a_task_that_waits_keeps_the_names_of_its_scopes)
 	run_task(4, origin);
 	add_number(proton_context_here(), 10);
 	run_task(0, 0);
-	profile = rec_load_phase("a.proton", 5);
+	struct profile *profile = rec_load_phase("a.proton", 5);
 	CHECK_EQ(check_numbers(profile), 4);
 	CHECK(rec_value(profile, "r 10 ..........", "number"));
 	CHECK(rec_value(profile, "r 2 ..", "number"));
-	profile_free(profile);
-	CHECK_OK(proton_finalize(session, "none", &err), err);
+	CHECK_DONE(proton_finalize(session, "none", &err));
 }
 
 /* ------------------------------------------------------------------ threads */
@@ -538,6 +479,7 @@ static _Atomic uint32_t next_number;
 static void *storm(void *arg)
 {
 	uint32_t seed = (uint32_t)(uintptr_t)arg * 7919 + 1;
+
 	struct {
 		struct proton_context where;
 		uint32_t number;
@@ -632,11 +574,10 @@ static void *inherit(void *arg)
 
 static void check_phase(int session, uint32_t phase)
 {
-	struct session *found;
 	struct profile *profile;
 	struct proton_error err;
+	struct session *found = registry_get(session, &err);
 
-	found = registry_get(session, &err);
 	CHECK(found);
 	adding_pause(found);
 	CHECK_OK(store_profile(&found->store, phase, &profile, &err), err);
@@ -696,7 +637,6 @@ static void run_storm(const char *children, uint32_t phases)
 
 		CHECK(!profile->is_damaged);
 		check_numbers(profile);
-		profile_free(profile);
 	}
 }
 

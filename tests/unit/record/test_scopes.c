@@ -1,13 +1,10 @@
 /* record/thread: scopes, states, ops and the contexts that data is attributed to. */
 #include "unit/recorded.h"
 
-#include <pthread.h>
-
 #include "base/clock.h"
 
 TEST(nested_scopes_are_a_path)
 {
-	struct profile *profile;
 	uint64_t outer, inner;
 
 	rec_start("a");
@@ -19,41 +16,29 @@ TEST(nested_scopes_are_a_path)
 	rec_kernel("k");
 	proton_scope_exit(outer, NULL);
 	rec_kernel("k");
-	profile = rec_finish();
-	CHECK_U64(rec_count(profile, "outer/inner/k"), 2);
-	CHECK_U64(rec_count(profile, "outer/k"), 1);
-	CHECK_U64(rec_count(profile, "k"), 1);
-	profile_free(profile);
+	EXPECT(rec_finish(), {"outer/inner/k", 2}, {"outer/k", 1}, {"k", 1});
 }
 
 TEST(a_scope_without_work_still_shows)
 {
-	struct profile *profile;
-
 	rec_start("a");
 	proton_scope_exit(proton_scope_enter("empty"), NULL);
-	profile = rec_finish();
-	CHECK_NE(rec_node(profile, "empty"), REC_NOWHERE);
-	profile_free(profile);
+	CHECK_NE(rec_node(rec_finish(), "empty"), REC_NOWHERE);
 }
 
 TEST(nothing_is_recorded_without_a_session)
 {
 	uint64_t token = proton_scope_enter("early");
-	struct profile *profile;
 
 	CHECK_U64(token, 0);
 	CHECK_OK(proton_scope_exit(token, NULL), (struct proton_error){0});
 	rec_kernel("early");
 	rec_start("a");
-	profile = rec_finish();
-	CHECK_EQ(profile->node_count, 1);
-	profile_free(profile);
+	CHECK_EQ(rec_finish()->node_count, 1);
 }
 
 TEST(exiting_an_outer_scope_exits_open_scopes_inside)
 {
-	struct profile *profile;
 	uint64_t outer, lost;
 
 	rec_start("a");
@@ -62,70 +47,59 @@ TEST(exiting_an_outer_scope_exits_open_scopes_inside)
 	CHECK_OK(proton_scope_exit(outer, NULL), (struct proton_error){0});
 	rec_kernel("k");
 	CHECK_OK(proton_scope_exit(lost, NULL), (struct proton_error){0});
-	profile = rec_finish();
-	CHECK_U64(rec_count(profile, "k"), 1);
-	profile_free(profile);
+	EXPECT(rec_finish(), {"k", 1});
 }
 
 TEST(the_depth_follows_the_scopes)
 {
-	struct proton_error err;
 	int session = rec_start("a");
 	uint64_t a, b;
 	size_t depth;
 
-	CHECK_OK(proton_context_depth(session, &depth, &err), err);
+	CHECK_DONE(proton_context_depth(session, &depth, &err));
 	CHECK_EQ(depth, 0);
 	a = proton_scope_enter("a");
 	b = proton_scope_enter("b");
-	CHECK_OK(proton_context_depth(session, &depth, &err), err);
+	CHECK_DONE(proton_context_depth(session, &depth, &err));
 	CHECK_EQ(depth, 2);
 	proton_scope_exit(b, NULL);
 	proton_scope_exit(a, NULL);
-	CHECK_OK(proton_context_depth(session, &depth, &err), err);
+	CHECK_DONE(proton_context_depth(session, &depth, &err));
 	CHECK_EQ(depth, 0);
 	rec_finalize(session, NULL);
 }
 
 TEST(finalizing_inside_a_scope_leaves_the_next_session_at_depth_0)
 {
-	struct proton_error err;
-	uint64_t old;
 	size_t depth;
-	int session;
 
 	rec_start("a");
-	old = proton_scope_enter("open");
+	uint64_t old = proton_scope_enter("open");
 	rec_finalize(PROTON_ALL_SESSIONS, NULL);
-	session = rec_start("b");
-	CHECK_OK(proton_context_depth(session, &depth, &err), err);
+	int session = rec_start("b");
+	CHECK_DONE(proton_context_depth(session, &depth, &err));
 	CHECK_EQ(depth, 0);
 	proton_scope_enter("new");
-	CHECK_OK(proton_scope_exit(old, &err), err); /* has no effect any more */
-	CHECK_OK(proton_context_depth(session, &depth, &err), err);
+	CHECK_DONE(proton_scope_exit(old, &err)); /* has no effect any more */
+	CHECK_DONE(proton_context_depth(session, &depth, &err));
 	CHECK_EQ(depth, 1);
 	rec_finalize(session, NULL);
 }
 
 TEST(scopes_entered_while_deactivated_are_context_later)
 {
-	struct profile *profile;
 	int session = rec_start("a");
-	uint64_t token;
 
 	proton_deactivate(session, false, NULL);
-	token = proton_scope_enter("quiet");
+	uint64_t token = proton_scope_enter("quiet");
 	proton_activate(session, NULL);
 	rec_kernel("k");
 	proton_scope_exit(token, NULL);
-	profile = rec_finish();
-	CHECK_U64(rec_count(profile, "quiet/k"), 1);
-	profile_free(profile);
+	EXPECT(rec_finish(), {"quiet/k", 1});
 }
 
 TEST(a_state_is_the_last_level)
 {
-	struct profile *profile;
 	struct proton_metric metric = {.name = "m", .type = PROTON_METRIC_INT64, .value.int64 = 5};
 	uint64_t a, b;
 
@@ -139,17 +113,14 @@ TEST(a_state_is_the_last_level)
 	proton_state_exit();
 	rec_kernel("k");
 	proton_scope_exit(a, NULL);
-	profile = rec_finish();
+	struct profile *profile = rec_finish();
 	CHECK(rec_value(profile, "test0/test1/state", "m"));
 	CHECK_U64(rec_count(profile, "test0/test1/state/k"), 1);
 	CHECK_U64(rec_count(profile, "test0/k"), 1);
-	profile_free(profile);
 }
 
 TEST(an_inner_state_hides_the_outer_until_it_is_left)
 {
-	struct profile *profile;
-
 	rec_start("a");
 	proton_state_enter("outer");
 	proton_state_enter("inner");
@@ -159,30 +130,21 @@ TEST(an_inner_state_hides_the_outer_until_it_is_left)
 	proton_state_exit();
 	proton_state_exit(); /* one too many is harmless */
 	rec_kernel("k");
-	profile = rec_finish();
-	CHECK_U64(rec_count(profile, "inner/k"), 1);
-	CHECK_U64(rec_count(profile, "outer/k"), 1);
-	CHECK_U64(rec_count(profile, "k"), 1);
-	profile_free(profile);
+	EXPECT(rec_finish(), {"inner/k", 1}, {"outer/k", 1}, {"k", 1});
 }
 
 TEST(the_metadata_state_makes_two_levels)
 {
-	struct profile *profile;
-
 	rec_start("a");
 	proton_state_enter("__proton_launch_metadata:mm");
 	rec_kernel("inner");
 	proton_state_exit();
-	profile = rec_finish();
-	CHECK_U64(rec_count(profile, "__proton_launch_metadata/mm/inner"), 1);
-	profile_free(profile);
+	EXPECT(rec_finish(), {"__proton_launch_metadata/mm/inner", 1});
 }
 
 TEST(a_state_may_be_given_by_its_frames)
 {
 	uint32_t outer = proton_frame("outer", 5), inner = proton_frame("inner", 5);
-	struct profile *profile;
 
 	rec_start("a");
 	proton_state_enter_frames(outer, inner);
@@ -192,11 +154,7 @@ TEST(a_state_may_be_given_by_its_frames)
 	proton_state_exit();
 	proton_state_exit();
 	rec_kernel("k");
-	profile = rec_finish();
-	CHECK_U64(rec_count(profile, "outer/inner/k"), 1);
-	CHECK_U64(rec_count(profile, "outer/k"), 1);
-	CHECK_U64(rec_count(profile, "k"), 1);
-	profile_free(profile);
+	EXPECT(rec_finish(), {"outer/inner/k", 1}, {"outer/k", 1}, {"k", 1});
 }
 
 TEST(a_kernel_inside_an_op_carries_its_name_and_metrics)
@@ -204,7 +162,6 @@ TEST(a_kernel_inside_an_op_carries_its_name_and_metrics)
 	struct proton_metric flops = {
 		.name = "flops16", .type = PROTON_METRIC_DOUBLE, .value.float64 = 64};
 	struct proton_context where, nested;
-	struct profile *profile;
 
 	rec_start("a");
 	proton_op_enter(proton_frame("mm_64x64", 8), &where);
@@ -214,17 +171,15 @@ TEST(a_kernel_inside_an_op_carries_its_name_and_metrics)
 	rec_kernel("raw_symbol");
 	proton_op_exit();
 	rec_kernel("raw_symbol");
-	profile = rec_finish();
+	struct profile *profile = rec_finish();
 	CHECK_U64(rec_count(profile, "mm_64x64"), 1);
 	CHECK_NEAR(rec_value(profile, "mm_64x64", "flops16")->as.float64, 64, 0);
 	CHECK_U64(rec_count(profile, "raw_symbol"), 1);
 	CHECK_EQ(rec_node(profile, "other"), REC_NOWHERE);
-	profile_free(profile);
 }
 
 TEST(kernels_nest_on_the_host)
 {
-	struct profile *profile;
 	uint32_t outer = proton_frame("outer", 5);
 
 	rec_start("a");
@@ -234,16 +189,11 @@ TEST(kernels_nest_on_the_host)
 		proton_kernel_end();
 	proton_kernel_end();
 	rec_kernel("after");
-	profile = rec_finish();
-	CHECK_U64(rec_count(profile, "outer"), 16);
-	CHECK_U64(rec_count(profile, "after"), 1);
-	profile_free(profile);
+	EXPECT(rec_finish(), {"outer", 16}, {"after", 1});
 }
 
 TEST(a_timed_scope_adds_its_time_exclusively)
 {
-	struct profile *profile;
-	const struct profile_value *value;
 	struct timespec pause = {.tv_nsec = 3000000};
 	uint64_t begin_ns, took_ns;
 	uint64_t token;
@@ -256,13 +206,12 @@ TEST(a_timed_scope_adds_its_time_exclusively)
 		proton_scope_exit(token, NULL);
 	}
 	took_ns = clock_monotonic_ns() - begin_ns;
-	profile = rec_finish();
-	value = rec_value(profile, "cpu", "cpu_time (ns)");
+	struct profile *profile = rec_finish();
+	const struct profile_value *value = rec_value(profile, "cpu", "cpu_time (ns)");
 	CHECK(value);
 	CHECK_LE(6000000, value->as.int64);
 	CHECK_LE(value->as.int64, took_ns);
 	CHECK(profile->metrics[value->metric].flags & METRIC_EXCLUSIVE);
-	profile_free(profile);
 }
 
 struct visit {
@@ -296,7 +245,6 @@ TEST(a_thread_without_scopes_follows_each_change_of_the_main_threads)
 {
 	struct visit plain = {.kernel = "backward"};
 	struct visit scoped = {.kernel = "k", .scope = "own"};
-	struct profile *profile;
 	uint64_t token;
 
 	rec_start("a");
@@ -307,27 +255,20 @@ TEST(a_thread_without_scopes_follows_each_change_of_the_main_threads)
 		run_visit(&scoped);
 		proton_scope_exit(token, NULL);
 	}
-	profile = rec_finish();
-	CHECK_U64(rec_count(profile, "backward"), 1);
-	CHECK_U64(rec_count(profile, "step0/backward"), 1);
-	CHECK_U64(rec_count(profile, "step1/backward"), 1);
-	CHECK_U64(rec_count(profile, "step1/own/k"), 1);
-	profile_free(profile);
+	EXPECT(rec_finish(), {"backward", 1}, {"step0/backward", 1}, {"step1/backward", 1},
+	       {"step1/own/k", 1});
 }
 
 TEST(a_scope_is_left_only_on_its_own_thread)
 {
 	struct visit visit = {.kernel = "k"};
-	struct profile *profile;
 
 	rec_start("a");
 	visit.foreign_token = proton_scope_enter("mine");
 	run_visit(&visit);
 	CHECK_EQ(visit.status, PROTON_E_STATE);
 	rec_kernel("still");
-	profile = rec_finish();
-	CHECK_U64(rec_count(profile, "mine/still"), 1);
-	profile_free(profile);
+	EXPECT(rec_finish(), {"mine/still", 1});
 }
 
 static uint32_t provide_source(void)
@@ -342,17 +283,15 @@ TEST(a_session_with_source_contexts_takes_them_from_the_provider)
 {
 	struct proton_metric metric = {.name = "m", .type = PROTON_METRIC_INT64, .value.int64 = 1};
 	struct proton_error err;
-	struct profile *profile;
-	uint64_t token;
 
 	proton_context_provider_set(provide_source, NULL);
 	CHECK_LE(0, rec_start_as("a", "python", &err));
 	rec_start("b");
-	token = proton_scope_enter("scope");
+	uint64_t token = proton_scope_enter("scope");
 	proton_metrics_add(proton_scope_context(token), &metric, 1, NULL);
 	rec_kernel("k");
 	proton_scope_exit(token, NULL);
-	profile = rec_finish();
+	struct profile *profile = rec_finish();
 	CHECK_NE(rec_node(profile, ""), REC_NOWHERE);
 	CHECK_EQ(rec_node(profile, "scope"), REC_NOWHERE);
 	CHECK_EQ(profile->nodes[0].first_child, 1);
@@ -365,11 +304,9 @@ TEST(a_session_with_source_contexts_takes_them_from_the_provider)
 	}
 	CHECK_U64(profile->kernels[profile->nodes[3].first_kernel].count, 1);
 	CHECK_NE(profile->nodes[2].first_value, 0);
-	profile_free(profile);
 	profile = rec_load("b.proton");
 	CHECK_U64(rec_count(profile, "scope/k"), 1);
 	CHECK(rec_value(profile, "scope", "m"));
-	profile_free(profile);
 }
 
 TEST(two_contexts_have_the_common_part_of_their_paths)
@@ -388,19 +325,18 @@ TEST(two_contexts_have_the_common_part_of_their_paths)
 	CHECK_EQ(proton_context_common(left, top), top);
 	CHECK_EQ(proton_context_common(left, proton_context_child(PROTON_CONTEXT_ROOT, b)),
 		 PROTON_CONTEXT_ROOT);
-	profile_free(rec_finish());
+	rec_finish();
 }
 
 TEST(launches_of_unknown_origin_are_counted_in_each_session)
 {
 	static const char name[] = "backward launches without a known forward operator";
 	int first = rec_start("a");
-	int second;
 
 	proton_origin_unknown();
-	second = rec_start("b");
+	int second = rec_start("b");
 	proton_origin_unknown();
 	CHECK_U64(rec_counter(first, name), 2);
 	CHECK_U64(rec_counter(second, name), 1);
-	profile_free(rec_finish());
+	rec_finish();
 }

@@ -1,7 +1,6 @@
 /* Crash safety of the recorder: the program ends abnormally, or a resource is exhausted. */
 #include "unit/recorded.h"
 
-#include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
 
@@ -22,13 +21,10 @@ static void record_thousand(void)
 
 TEST(kill_9_loses_nothing)
 {
-	struct profile *profile;
-
 	rec_end_child(record_thousand, SIGKILL);
-	profile = rec_load("a.proton");
+	struct profile *profile = rec_load("a.proton");
 	CHECK(profile->is_unfinished);
 	CHECK_U64(rec_count(profile, "outer/k"), 1000);
-	profile_free(profile);
 }
 
 TEST(kill_9_at_any_moment_leaves_a_file_that_can_be_read)
@@ -76,15 +72,12 @@ TEST(kill_9_at_any_moment_leaves_a_file_that_can_be_read)
 
 TEST(a_forked_child_records_nothing_and_the_parent_is_complete)
 {
-	struct profile *profile;
-	uint64_t token;
-	pid_t pid;
 	int status;
 
 	rec_start("a");
-	token = proton_scope_enter("both");
+	uint64_t token = proton_scope_enter("both");
 	rec_kernel("k");
-	pid = fork();
+	pid_t pid = fork();
 	if (pid == 0) {
 		*rec_directory = '\0'; /* the directory is the parent's */
 		if (proton_is_profiling())
@@ -99,21 +92,18 @@ TEST(a_forked_child_records_nothing_and_the_parent_is_complete)
 	rec_kernel("k");
 	proton_scope_exit(token, NULL);
 	rec_finalize(PROTON_ALL_SESSIONS, NULL);
-	profile = rec_load("a.hatchet");
+	struct profile *profile = rec_load("a.hatchet");
 	CHECK_U64(rec_count(profile, "both/k"), 2);
 	CHECK_EQ(rec_node(profile, "both/child"), REC_NOWHERE);
-	profile_free(profile);
 }
 
 TEST(a_forked_child_may_start_its_own)
 {
-	struct profile *profile;
-	pid_t pid;
 	int status;
 
 	rec_start("parent");
 	proton_scope_enter("parents_scope");
-	pid = fork();
+	pid_t pid = fork();
 	if (pid == 0) {
 		rec_start("child");
 		rec_kernel("k");
@@ -124,21 +114,16 @@ TEST(a_forked_child_may_start_its_own)
 	CHECK_EQ(status, 0);
 	rec_kernel("k");
 	rec_finalize(PROTON_ALL_SESSIONS, NULL);
-	profile = rec_load("child.hatchet");
+	struct profile *profile = rec_load("child.hatchet");
 	CHECK_U64(rec_count(profile, "k"), 1);
-	profile_free(profile);
 	profile = rec_load("parent.hatchet");
 	CHECK_U64(rec_count(profile, "parents_scope/k"), 1);
-	profile_free(profile);
 }
 
 TEST(a_program_that_ends_without_finalizing_still_writes)
 {
-	struct profile *profile;
-	pid_t pid;
-
 	rec_dir();
-	pid = fork();
+	pid_t pid = fork();
 	if (pid == 0) {
 		rec_start("a");
 		rec_kernel("k");
@@ -147,42 +132,33 @@ TEST(a_program_that_ends_without_finalizing_still_writes)
 	}
 	wait_for(pid);
 	CHECK(!rec_exists("a.proton"));
-	profile = rec_load("a.hatchet");
-	CHECK_U64(rec_count(profile, "k"), 1);
-	profile_free(profile);
+	EXPECT(rec_load("a.hatchet"), {"k", 1});
 }
 
 static void record_and_handle_signals(void)
 {
-	struct proton_error err;
-
 	rec_start("a");
 	proton_own_sessions();
-	CHECK_OK(proton_finalize_on_signals(&err), err);
+	CHECK_DONE(proton_finalize_on_signals(&err));
 	rec_kernel("k");
 }
 
 TEST(sigterm_writes_the_profile_and_then_ends_the_program)
 {
 	int status = rec_end_child(record_and_handle_signals, SIGTERM);
-	struct profile *profile;
 
 	CHECK(WIFSIGNALED(status));
 	CHECK_EQ(WTERMSIG(status), SIGTERM);
-	profile = rec_load("a.hatchet");
-	CHECK_U64(rec_count(profile, "k"), 1);
-	profile_free(profile);
+	EXPECT(rec_load("a.hatchet"), {"k", 1});
 }
 
 TEST(a_second_process_under_the_same_name_gets_another_name)
 {
-	struct profile *profile;
 	char name[64];
-	pid_t pid;
 
 	rec_start("a");
 	rec_kernel("parent");
-	pid = fork();
+	pid_t pid = fork();
 	if (pid == 0) {
 		rec_start("a");
 		rec_kernel("child");
@@ -191,14 +167,12 @@ TEST(a_second_process_under_the_same_name_gets_another_name)
 	}
 	wait_for(pid);
 	rec_finalize(PROTON_ALL_SESSIONS, NULL);
-	profile = rec_load("a.hatchet");
+	struct profile *profile = rec_load("a.hatchet");
 	CHECK_U64(rec_count(profile, "parent"), 1);
 	CHECK_EQ(rec_node(profile, "child"), REC_NOWHERE);
-	profile_free(profile);
 	snprintf(name, sizeof(name), "a.%d.hatchet", (int)pid);
 	profile = rec_load(name);
 	CHECK_U64(rec_count(profile, "child"), 1);
-	profile_free(profile);
 }
 
 /* Records until nothing more fits, then checks that the earlier data is readable. */
@@ -222,7 +196,6 @@ static void fill(int session)
 	profile = rec_load("a.proton");
 	CHECK(!profile->is_damaged);
 	CHECK_U64(rec_count(profile, "a scope with a unique name, number 0/k"), 1);
-	profile_free(profile);
 }
 
 static volatile sig_atomic_t size_signals;
@@ -238,10 +211,9 @@ static void exceed_file_size(void)
 {
 	struct rlimit limit = {.rlim_cur = 3 << 20, .rlim_max = RLIM_INFINITY};
 	struct proton_error err;
-	int session;
 
 	CHECK_EQ(setrlimit(RLIMIT_FSIZE, &limit), 0);
-	session = rec_start("a");
+	int session = rec_start("a");
 	fill(session);
 	CHECK_EQ(proton_finalize(session, NULL, &err), PROTON_E_IO);
 	CHECK_HAS(err.text, "File too large");
@@ -273,7 +245,6 @@ TEST(a_file_size_limit_leaves_the_signals_of_the_program_alone)
 	struct rlimit limit = {.rlim_cur = 3 << 20, .rlim_max = RLIM_INFINITY};
 	struct sigaction now;
 	sigset_t set;
-	int fd;
 
 	CHECK_EQ(sigaction(SIGXFSZ, &mine, NULL), 0);
 	exceed_file_size();
@@ -286,7 +257,7 @@ TEST(a_file_size_limit_leaves_the_signals_of_the_program_alone)
 	sigemptyset(&set);
 	sigaddset(&set, SIGXFSZ);
 	CHECK_EQ(pthread_sigmask(SIG_BLOCK, &set, NULL), 0);
-	fd = open(rec_path("own"), O_WRONLY | O_CREAT, 0600);
+	int fd = open(rec_path("own"), O_WRONLY | O_CREAT, 0600);
 	CHECK_LT(ftruncate(fd, 4 << 20), 0);
 	exceed_file_size();
 	CHECK_EQ(sigpending(&set), 0);
@@ -302,24 +273,21 @@ TEST(texts_that_do_not_fit_are_counted_as_lost)
 	char text[4096];
 	struct proton_metric metric = {
 		.name = "t (pty)", .type = PROTON_METRIC_STRING, .value.string = text};
-	struct proton_error err;
-	uint64_t before;
-	int session;
 
 	rec_dir();
 	CHECK_EQ(setrlimit(RLIMIT_FSIZE, &limit), 0);
-	session = rec_start("a");
+	int session = rec_start("a");
 	memset(text, 'x', sizeof(text));
 	text[sizeof(text) - 1] = '\0';
-	before = rec_counter(session, "lost: profile storage full");
+	uint64_t before = rec_counter(session, "lost: profile storage full");
 	for (int i = 0; i < 1000; i++) {
 		text[0] = (char)('a' + i % 26);
 		text[1] = (char)('a' + i / 26 % 26);
 		text[2] = (char)('a' + i / 676);
-		CHECK_OK(proton_metrics_add(proton_context_here(), &metric, 1, &err), err);
+		CHECK_DONE(proton_metrics_add(proton_context_here(), &metric, 1, &err));
 	}
 	CHECK_LT(before + 100, rec_counter(session, "lost: profile storage full"));
-	CHECK_OK(proton_finalize(session, "none", &err), err);
+	CHECK_DONE(proton_finalize(session, "none", &err));
 }
 
 TEST(a_full_trace_acts_like_a_full_disk)
@@ -327,10 +295,9 @@ TEST(a_full_trace_acts_like_a_full_disk)
 	struct rlimit limit = {.rlim_cur = 3 << 20, .rlim_max = RLIM_INFINITY};
 	struct profile *profile;
 	struct proton_error err;
-	int session;
 
 	CHECK_EQ(setrlimit(RLIMIT_FSIZE, &limit), 0);
-	session = REC_START(.data = "trace");
+	int session = REC_START(.data = "trace");
 	for (int i = 0; i < 60000; i++)
 		proton_scope_exit(proton_scope_enter("step"), NULL);
 	CHECK_NE(rec_counter(session, "lost: profile storage full"), 0);
@@ -338,17 +305,15 @@ TEST(a_full_trace_acts_like_a_full_disk)
 	profile = rec_load("a.proton");
 	CHECK(!profile->is_damaged);
 	CHECK_LT(10000, profile->trace->event_count);
-	profile_free(profile);
 }
 
 TEST(a_full_disk_is_reported_once_and_survived)
 {
 	struct proton_error err;
-	int session;
 
 	if (mount("none", rec_dir(), "tmpfs", 0, "size=3m") != 0)
 		SKIP("mounting a small tmpfs needs root: %s", strerror(errno));
-	session = rec_start("a");
+	int session = rec_start("a");
 	fill(session);
 	/* The output does not fit either: an error with a name, and the data stays. */
 	CHECK_EQ(proton_finalize(session, NULL, &err), PROTON_E_NOSPACE);
@@ -375,27 +340,22 @@ TEST(a_full_disk_is_an_error_of_start)
 TEST(little_address_space_is_enough)
 {
 	struct rlimit limit = {.rlim_cur = 2ull << 30, .rlim_max = RLIM_INFINITY};
-	struct profile *profile;
-	int session;
 
 	if (TAP_IS_SANITIZED)
 		SKIP("a sanitizer needs the address space itself");
 	CHECK_EQ(setrlimit(RLIMIT_AS, &limit), 0);
-	session = rec_start("a");
+	int session = rec_start("a");
 	rec_kernel("k");
 	rec_finalize(session, NULL);
-	profile = rec_load("a.hatchet");
-	CHECK_U64(rec_count(profile, "k"), 1);
-	profile_free(profile);
+	EXPECT(rec_load("a.hatchet"), {"k", 1});
 }
 
 TEST(an_error_names_no_working_file_that_is_gone)
 {
 	struct proton_error err;
-	int session;
 
 	CHECK_EQ(mkdir(rec_path("d"), 0700), 0);
-	session = rec_start("d/a");
+	int session = rec_start("d/a");
 	rec_kernel("k");
 	CHECK_EQ(unlink(rec_path("d/a.proton")), 0);
 	CHECK_EQ(rmdir(rec_path("d")), 0);
@@ -459,6 +419,7 @@ static void do_nothing(int number)
 static void end_by_bus_error(bool is_sent)
 {
 	int fd = open(rec_path("mine"), O_RDWR | O_CREAT, 0600);
+
 	volatile char *mine = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 
 	if (is_sent)
@@ -513,7 +474,6 @@ static void record_with_little_space(unsigned long left)
 {
 	int session = rec_start("a");
 	struct rlimit limit = {.rlim_cur = address_space() + left, .rlim_max = RLIM_INFINITY};
-	struct profile *profile;
 	uint64_t kernels = 0;
 	char name[32];
 
@@ -529,7 +489,7 @@ static void record_with_little_space(unsigned long left)
 	}
 	limit.rlim_cur = RLIM_INFINITY;
 	CHECK_EQ(setrlimit(RLIMIT_AS, &limit), 0);
-	profile = rec_load("a.proton");
+	struct profile *profile = rec_load("a.proton");
 	if (!rec_counter(session, "lost: profile storage full"))
 		CHECK_NE(rec_node(profile, "scope 2999"), REC_NOWHERE);
 	for (uint32_t i = 1; i < profile->kernel_count; i++)
@@ -537,7 +497,6 @@ static void record_with_little_space(unsigned long left)
 	if (!rec_counter(session, "lost: profile storage full"))
 		CHECK_U64(kernels, 3000);
 	CHECK_U64(rec_counter(session, "kernels"), kernels);
-	profile_free(profile);
 	rec_finalize(session, "none");
 }
 
@@ -573,13 +532,11 @@ TEST(a_session_takes_little_address_space)
 
 TEST(a_million_scopes)
 {
-	struct profile *profile;
-	int session;
 	const int count = TAP_IS_SANITIZED ? 100000 : 1000000;
 
 	CHECK_EQ(setenv("PROTON_MAX_CHILDREN", "0", 1), 0);
 	CHECK_EQ(setenv("PROTON_MAX_NAMES", "0", 1), 0);
-	session = rec_start("a");
+	int session = rec_start("a");
 	for (int i = 0; i < count; i++) {
 		char name[16];
 		uint64_t token;
@@ -590,14 +547,11 @@ TEST(a_million_scopes)
 	}
 	CHECK_U64(rec_counter(session, "contexts"), (uint64_t)count);
 	rec_finalize(session, "proton");
-	profile = rec_load("a.proton");
-	CHECK_EQ(profile->node_count, count + 1);
-	profile_free(profile);
+	CHECK_EQ(rec_load("a.proton")->node_count, count + 1);
 }
 
 TEST(a_path_of_ten_thousand_levels)
 {
-	struct profile *profile;
 	uint32_t node;
 	int depth = 0;
 	int session = rec_start("a");
@@ -606,9 +560,8 @@ TEST(a_path_of_ten_thousand_levels)
 		proton_scope_enter("down");
 	rec_kernel("k");
 	rec_finalize(session, NULL);
-	profile = rec_load("a.hatchet");
+	struct profile *profile = rec_load("a.hatchet");
 	for (node = 0; profile->nodes[node].first_child; node = profile->nodes[node].first_child)
 		depth++;
 	CHECK_EQ(depth, 10001);
-	profile_free(profile);
 }

@@ -1,8 +1,6 @@
 /* record/task: scopes and states of tasks that alternate on a thread. */
 #include "unit/recorded.h"
 
-#include <pthread.h>
-
 static _Thread_local struct proton_task running;
 static _Thread_local bool has_loop;
 
@@ -64,7 +62,6 @@ static uint32_t provide_scopes(void)
 TEST(open_scopes_have_places_and_those_of_the_origin_come_first)
 {
 	struct proton_error err;
-	struct profile *profile;
 	struct proton_open_scope one;
 	uint64_t outer, origin;
 
@@ -84,16 +81,11 @@ TEST(open_scopes_have_places_and_those_of_the_origin_come_first)
 	rec_kernel("k");
 	proton_scope_exit(outer, NULL);
 	CHECK_U64(proton_scopes_open(&one, 1), 0);
-	profile = finish();
-	CHECK_U64(rec_count(profile, "1/outer/2/a/k"), 1);
-	CHECK_U64(rec_count(profile, "1/outer/-1/a/3/b/k"), 1);
-	CHECK_U64(rec_count(profile, "1/outer/k"), 1);
-	profile_free(profile);
+	EXPECT(finish(), {"1/outer/2/a/k", 1}, {"1/outer/-1/a/3/b/k", 1}, {"1/outer/k", 1});
 }
 
 TEST(tasks_have_separate_scopes)
 {
-	struct profile *profile;
 	uint64_t a, b;
 
 	begin();
@@ -109,16 +101,11 @@ TEST(tasks_have_separate_scopes)
 	run(2, 0);
 	rec_kernel("k");
 	proton_scope_exit(b, NULL);
-	profile = finish();
-	CHECK_U64(rec_count(profile, "a/k"), 1);
-	CHECK_U64(rec_count(profile, "b/k"), 1);
-	CHECK_U64(rec_count(profile, "k"), 2);
-	profile_free(profile);
+	EXPECT(finish(), {"a/k", 1}, {"b/k", 1}, {"k", 2});
 }
 
 TEST(a_task_begins_where_it_was_made)
 {
-	struct profile *profile;
 	uint64_t outer, origin, own, scope;
 
 	begin();
@@ -134,16 +121,11 @@ TEST(a_task_begins_where_it_was_made)
 	run(0, 0);
 	rec_kernel("k");
 	proton_scope_exit(own, NULL);
-	profile = finish();
-	CHECK_U64(rec_count(profile, "own/outer/k"), 1);
-	CHECK_U64(rec_count(profile, "own/outer/inner/k"), 1);
-	CHECK_U64(rec_count(profile, "own/k"), 1);
-	profile_free(profile);
+	EXPECT(finish(), {"own/outer/k", 1}, {"own/outer/inner/k", 1}, {"own/k", 1});
 }
 
 TEST(a_scope_exited_by_another_task_changes_nothing)
 {
-	struct profile *profile;
 	uint64_t first, second;
 
 	begin();
@@ -160,17 +142,11 @@ TEST(a_scope_exited_by_another_task_changes_nothing)
 	/* The task has no stack any more. */
 	run(2, 0);
 	CHECK_OK(proton_scope_exit(second, NULL), (struct proton_error){0});
-	profile = finish();
-	CHECK_U64(rec_count(profile, "first/second/k"), 1);
-	CHECK_U64(rec_count(profile, "k"), 1);
-	CHECK_U64(rec_count(profile, "other"), 1);
-	profile_free(profile);
+	EXPECT(finish(), {"first/second/k", 1}, {"k", 1}, {"other", 1});
 }
 
 TEST(states_belong_to_tasks)
 {
-	struct profile *profile;
-
 	begin();
 	run(1, 0);
 	proton_tasks_follow();
@@ -184,15 +160,11 @@ TEST(states_belong_to_tasks)
 	rec_kernel("k");
 	run(2, 0);
 	proton_state_exit();
-	profile = finish();
-	CHECK_U64(rec_count(profile, "one/k"), 1);
-	CHECK_U64(rec_count(profile, "k"), 2);
-	profile_free(profile);
+	EXPECT(finish(), {"one/k", 1}, {"k", 2});
 }
 
 TEST(the_end_of_the_session_ends_scopes_of_tasks)
 {
-	struct profile *profile;
 	uint64_t a, own;
 
 	begin();
@@ -206,9 +178,7 @@ TEST(the_end_of_the_session_ends_scopes_of_tasks)
 	run(0, 0);
 	CHECK_OK(proton_scope_exit(own, NULL), (struct proton_error){0});
 	rec_kernel("k");
-	profile = finish();
-	CHECK_U64(rec_count(profile, "k"), 1);
-	profile_free(profile);
+	EXPECT(finish(), {"k", 1});
 }
 
 static void *loop(void *name)
@@ -231,7 +201,6 @@ static void *loop(void *name)
 TEST(tasks_on_several_threads_keep_their_scopes)
 {
 	static char names[4][4] = {"w", "x", "y", "z"};
-	struct profile *profile;
 	pthread_t threads[4];
 
 	begin();
@@ -239,8 +208,5 @@ TEST(tasks_on_several_threads_keep_their_scopes)
 		pthread_create(&threads[i], NULL, loop, names[i]);
 	for (int i = 0; i < 4; i++)
 		pthread_join(threads[i], NULL);
-	profile = finish();
-	CHECK_U64(rec_count(profile, "w/k"), 400);
-	CHECK_U64(rec_count(profile, "z/k"), 400);
-	profile_free(profile);
+	EXPECT(finish(), {"w/k", 400}, {"z/k", 400});
 }

@@ -1,10 +1,8 @@
 /* Sessions with data="trace": trace events of the program's threads. */
 #include "unit/recorded_trace.h"
 
-#include <pthread.h>
 #include <sched.h>
 #include <semaphore.h>
-#include <stdatomic.h>
 
 #include "base/clock.h"
 #include "record/sets/session.h"
@@ -18,7 +16,6 @@ TEST(scopes_are_events_that_nest)
 {
 	uint64_t before_ns = clock_real_ns();
 	const struct row_event *outer, *inner;
-	struct profile *profile;
 	uint64_t tokens[2];
 
 	trace_start("a");
@@ -28,7 +25,7 @@ TEST(scopes_are_events_that_nest)
 	tokens[1] = proton_scope_enter("inner");
 	proton_scope_exit(tokens[1], NULL);
 	proton_scope_exit(tokens[0], NULL);
-	profile = rec_finish();
+	struct profile *profile = rec_finish();
 	CHECK_U64(count_events(profile), 3);
 	outer = need_event(profile, EVENT_SCOPE, "outer");
 	inner = need_event(profile, EVENT_SCOPE, "outer/inner");
@@ -38,32 +35,27 @@ TEST(scopes_are_events_that_nest)
 	/* Unix time: a jump of the clock by ten seconds during the test is not expected. */
 	CHECK(outer->start_ns + 10000000000u > before_ns);
 	CHECK(outer->end_ns < clock_real_ns() + 10000000000u);
-	profile_free(profile);
 }
 
 TEST(a_trace_has_the_tree_of_a_tree)
 {
-	struct profile *profile;
 	struct proton_metric loss = {
 		.name = "loss", .type = PROTON_METRIC_DOUBLE, .value.float64 = 0.5};
-	uint64_t token;
 
 	trace_start("a");
-	token = proton_scope_enter("step");
+	uint64_t token = proton_scope_enter("step");
 	proton_metrics_add(proton_scope_context(token), &loss, 1, NULL);
 	rec_kernel("k");
 	rec_kernel("k");
 	proton_scope_exit(token, NULL);
-	profile = rec_finish();
+	struct profile *profile = rec_finish();
 	CHECK_U64(rec_count(profile, "step/k"), 2);
 	CHECK(rec_value(profile, "step", "loss"));
-	profile_free(profile);
 }
 
 TEST(a_kernel_of_the_host_is_an_event_of_its_thread)
 {
 	const struct row_event *kernel, *op;
-	struct profile *profile;
 	struct proton_context where;
 
 	trace_start("a");
@@ -71,7 +63,7 @@ TEST(a_kernel_of_the_host_is_an_event_of_its_thread)
 	proton_op_enter(proton_frame("named", 5), &where);
 	rec_kernel("raw");
 	proton_op_exit();
-	profile = rec_finish();
+	struct profile *profile = rec_finish();
 	CHECK_U64(count_events(profile), 3);
 	CHECK_U64(need_event(profile, EVENT_KERNEL, "plain")->link, 0);
 	op = need_event(profile, EVENT_LAUNCH, "named");
@@ -81,7 +73,6 @@ TEST(a_kernel_of_the_host_is_an_event_of_its_thread)
 	CHECK_EQ(kernel->lane, op->lane);
 	CHECK(is_within(kernel, op));
 	CHECK_EQ(profile->trace->lanes[kernel->lane].kind, LANE_THREAD);
-	profile_free(profile);
 }
 
 TEST(metrics_go_to_the_event_they_were_given_to)
@@ -94,9 +85,6 @@ TEST(metrics_go_to_the_event_they_were_given_to)
 				      .type = PROTON_METRIC_DOUBLE_VECTOR,
 				      .count = 2,
 				      .value.float64s = numbers};
-	const struct row_sample *samples;
-	const struct row_event *event;
-	struct profile *profile;
 	uint64_t token;
 	double value;
 
@@ -111,9 +99,10 @@ TEST(metrics_go_to_the_event_they_were_given_to)
 		}
 		proton_scope_exit(token, NULL);
 	}
-	profile = rec_finish();
-	samples = profile->trace->samples;
-	event = &profile->trace->events[find_event(profile, EVENT_SCOPE, "step", 0)];
+	struct profile *profile = rec_finish();
+	const struct row_sample *samples = profile->trace->samples;
+	const struct row_event *event =
+		&profile->trace->events[find_event(profile, EVENT_SCOPE, "step", 0)];
 	CHECK_EQ(samples[event->link].as.int64, 10);
 	CHECK_EQ(samples[event->link].next, 0);
 	event = &profile->trace->events[find_event(profile, EVENT_SCOPE, "step", 1)];
@@ -122,40 +111,32 @@ TEST(metrics_go_to_the_event_they_were_given_to)
 	CHECK_EQ(samples[samples[samples[event->link].next].next].as.int64, 11);
 	/* The tree still adds them up. */
 	CHECK_EQ(rec_value(profile, "step", "n")->as.int64, 21);
-	profile_free(profile);
 }
 
 TEST(the_time_of_a_timed_scope_is_not_a_metric_of_its_event)
 {
-	struct profile *profile;
-	uint64_t token;
-
 	trace_start("a");
-	token = proton_scope_enter_timed("step");
+	uint64_t token = proton_scope_enter_timed("step");
 	proton_scope_exit(token, NULL);
-	profile = rec_finish();
+	struct profile *profile = rec_finish();
 	CHECK(rec_value(profile, "step", "cpu_time (ns)"));
 	CHECK_U64(need_event(profile, EVENT_SCOPE, "step")->link, 0);
-	profile_free(profile);
 }
 
 TEST(a_scope_that_is_never_left_ends_with_the_one_around_it)
 {
 	const struct row_event *outer, *lost;
-	struct profile *profile;
-	uint64_t token;
 
 	trace_start("a");
-	token = proton_scope_enter("outer");
+	uint64_t token = proton_scope_enter("outer");
 	proton_scope_enter("lost");
 	proton_scope_exit(token, NULL);
 	proton_scope_enter("open");
-	profile = rec_finish();
+	struct profile *profile = rec_finish();
 	outer = need_event(profile, EVENT_SCOPE, "outer");
 	lost = need_event(profile, EVENT_SCOPE, "outer/lost");
 	CHECK(lost->end_ns && lost->end_ns <= outer->end_ns);
 	CHECK_U64(need_event(profile, EVENT_SCOPE, "open")->end_ns, 0);
-	profile_free(profile);
 }
 
 static void *enter_and_end(void *unused)
@@ -168,25 +149,21 @@ static void *enter_and_end(void *unused)
 TEST(each_thread_has_a_track_and_its_open_scopes_end)
 {
 	const struct row_event *worker;
-	const struct row_lane *lanes;
-	struct profile *profile;
 	pthread_t thread;
-	uint64_t token;
 
 	trace_start("a");
-	token = proton_scope_enter("main");
+	uint64_t token = proton_scope_enter("main");
 	pthread_create(&thread, NULL, enter_and_end, NULL);
 	pthread_join(thread, NULL);
 	proton_scope_exit(token, NULL);
-	profile = rec_finish();
+	struct profile *profile = rec_finish();
 	worker = need_event(profile, EVENT_SCOPE, "main/worker");
 	CHECK(worker->end_ns != 0);
-	lanes = profile->trace->lanes;
+	const struct row_lane *lanes = profile->trace->lanes;
 	CHECK_U64(profile->trace->lane_count, 2);
 	CHECK_EQ(lanes[need_event(profile, EVENT_SCOPE, "main")->lane].number, 0);
 	CHECK_EQ(lanes[worker->lane].number, 1);
 	CHECK(lanes[0].id != lanes[1].id);
-	profile_free(profile);
 }
 
 static void add_number(uint64_t token, int64_t number)
@@ -228,36 +205,32 @@ static uint64_t numbers_of(const struct profile *profile, const char *path, int6
 TEST(a_further_metric_of_a_scope_takes_no_lock_of_the_session)
 {
 	struct timespec soon;
-	struct profile *profile;
-	struct session *session;
 	pthread_barrier_t gate;
 	pthread_t thread;
 	int64_t numbers[8];
 	int id = trace_start("a");
-	int late;
 
 	sem_init(&added, 0, 0);
 	pthread_barrier_init(&gate, NULL, 2);
 	pthread_create(&thread, NULL, add_while_locked, &gate);
 	pthread_barrier_wait(&gate);
-	session = registry_get(id, NULL);
+	struct session *session = registry_get(id, NULL);
 	CHECK(session);
 	pthread_mutex_lock(&session->lock);
 	pthread_mutex_unlock(&registry.lock);
 	pthread_barrier_wait(&gate);
 	clock_gettime(CLOCK_REALTIME, &soon);
 	soon.tv_sec += 10;
-	late = sem_timedwait(&added, &soon);
+	int late = sem_timedwait(&added, &soon);
 	pthread_mutex_unlock(&session->lock);
 	pthread_join(thread, NULL);
 	CHECK_EQ(late, 0);
 	rec_finalize(id, "proton");
-	profile = rec_load("a.proton");
+	struct profile *profile = rec_load("a.proton");
 	CHECK_U64(numbers_of(profile, "step", numbers), 5);
 	for (int i = 0; i < 5; i++)
 		CHECK_EQ(numbers[i], 5 - i);
 	CHECK_EQ(rec_value(profile, "step", "n")->as.int64, 15);
-	profile_free(profile);
 }
 
 #define WORKERS 4
@@ -279,7 +252,6 @@ static void *work(void *unused)
 TEST(many_threads_lose_no_event_and_no_metric_of_one)
 {
 	int64_t sum = 0;
-	struct profile *profile;
 	pthread_t threads[WORKERS];
 	uint64_t ended = 0;
 
@@ -288,7 +260,7 @@ TEST(many_threads_lose_no_event_and_no_metric_of_one)
 		pthread_create(&threads[i], NULL, work, NULL);
 	for (int i = 0; i < WORKERS; i++)
 		pthread_join(threads[i], NULL);
-	profile = rec_finish();
+	struct profile *profile = rec_finish();
 	CHECK_U64(count_events(profile), 2 * WORKERS * ROUNDS);
 	for (uint64_t row = 1; row < profile->trace->event_count; row++) {
 		const struct row_event *event = trace_event(profile->trace, row);
@@ -303,7 +275,6 @@ TEST(many_threads_lose_no_event_and_no_metric_of_one)
 	CHECK_EQ(sum, WORKERS * (ROUNDS * (ROUNDS - 1LL) / 2));
 	CHECK_EQ(rec_value(profile, "outer", "n")->as.int64, sum);
 	CHECK_U64(rec_count(profile, "outer/k"), WORKERS * ROUNDS);
-	profile_free(profile);
 }
 
 static _Atomic bool stop_working;
@@ -347,8 +318,6 @@ TEST(sessions_end_and_start_while_threads_write)
 
 TEST(phases_of_a_trace_are_read_and_cleared_while_threads_add_metrics)
 {
-	const struct row_event *events;
-	struct profile *profile;
 	pthread_t threads[2];
 	int trace = trace_start("a");
 	uint64_t with_metric = 0;
@@ -375,8 +344,8 @@ TEST(phases_of_a_trace_are_read_and_cleared_while_threads_add_metrics)
 	for (int i = 0; i < 2; i++)
 		pthread_join(threads[i], NULL);
 	rec_finalize(trace, "proton");
-	profile = rec_load("a.proton");
-	events = profile->trace->events;
+	struct profile *profile = rec_load("a.proton");
+	const struct row_event *events = profile->trace->events;
 	for (uint64_t row = 1; row < profile->trace->event_count; row++) {
 		if (!trace_event(profile->trace, row) || events[row].kind != EVENT_SCOPE ||
 		    !events[row].link)
@@ -387,88 +356,72 @@ TEST(phases_of_a_trace_are_read_and_cleared_while_threads_add_metrics)
 		CHECK_EQ(profile->trace->samples[events[row].link].next, 0);
 	}
 	CHECK(with_metric > 0);
-	profile_free(profile);
 }
 
 TEST(a_session_that_ends_inside_a_scope_keeps_it_open_and_others_continue)
 {
-	struct profile *profile;
-	uint64_t token;
 	int first;
 
 	first = trace_start("first");
 	trace_start("second");
-	token = proton_scope_enter("step");
+	uint64_t token = proton_scope_enter("step");
 	rec_finalize(first, "proton");
 	trace_start("third"); /* takes the place of the first */
 	proton_scope_exit(token, NULL);
 	rec_finalize(PROTON_ALL_SESSIONS, "proton");
-	profile = rec_load("first.proton");
+	struct profile *profile = rec_load("first.proton");
 	CHECK_U64(need_event(profile, EVENT_SCOPE, "step")->end_ns, 0);
-	profile_free(profile);
 	profile = rec_load("second.proton");
 	CHECK(need_event(profile, EVENT_SCOPE, "step")->end_ns != 0);
-	profile_free(profile);
 	profile = rec_load("third.proton");
 	CHECK_U64(count_events(profile), 0);
-	profile_free(profile);
 }
 
 TEST(a_paused_session_gets_no_events)
 {
-	struct profile *profile;
-	uint64_t token;
 	int session = trace_start("a");
 
 	proton_deactivate(session, false, NULL);
-	token = proton_scope_enter("unseen");
+	uint64_t token = proton_scope_enter("unseen");
 	proton_activate(session, NULL);
 	proton_scope_exit(token, NULL);
 	token = proton_scope_enter("seen");
 	proton_deactivate(session, false, NULL);
 	proton_scope_exit(token, NULL); /* its end is recorded nevertheless */
 	rec_finalize(session, "proton");
-	profile = rec_load("a.proton");
+	struct profile *profile = rec_load("a.proton");
 	CHECK_U64(count_events(profile), 1);
 	CHECK(need_event(profile, EVENT_SCOPE, "seen")->end_ns != 0);
-	profile_free(profile);
 }
 
 TEST(a_tree_has_no_events)
 {
-	struct profile *profile;
-
 	rec_start("tree");
 	trace_start("trace");
 	rec_kernel("k");
 	rec_finalize(PROTON_ALL_SESSIONS, "proton");
-	profile = rec_load("tree.proton");
+	struct profile *profile = rec_load("tree.proton");
 	CHECK(!profile->trace);
-	profile_free(profile);
 	profile = rec_load("trace.proton");
 	CHECK_U64(count_events(profile), 1);
-	profile_free(profile);
 }
 
 TEST(a_scope_may_be_open_while_the_phase_advances)
 {
-	struct profile *profile;
-	uint64_t token;
 	uint32_t phase;
 	int session = trace_start("a");
+	uint64_t token = proton_scope_enter("long");
 
-	token = proton_scope_enter("long");
 	rec_kernel("early");
 	CHECK_EQ(proton_phase_advance(session, &phase, NULL), PROTON_OK);
 	rec_kernel("late");
 	proton_scope_exit(token, NULL);
 	rec_finalize(session, "proton");
-	profile = rec_load("a.proton");
+	struct profile *profile = rec_load("a.proton");
 	CHECK(need_event(profile, EVENT_SCOPE, "long")->end_ns != 0);
 	CHECK_EQ(need_event(profile, EVENT_SCOPE, "long")->epoch, 0);
 	CHECK_EQ(need_event(profile, EVENT_KERNEL, "long/early")->epoch, 0);
 	CHECK_EQ(need_event(profile, EVENT_KERNEL, "long/late")->epoch, 1);
-	profile_free(profile);
 }
 
 TEST(each_phase_is_written_with_its_events_unless_it_was_cleared)
@@ -476,7 +429,6 @@ TEST(each_phase_is_written_with_its_events_unless_it_was_cleared)
 	uint32_t phase;
 	char *bytes;
 	size_t length;
-	struct proton_error err;
 	int session = trace_start("a");
 
 	rec_kernel("first_phase");
@@ -485,7 +437,7 @@ TEST(each_phase_is_written_with_its_events_unless_it_was_cleared)
 	proton_phase_advance(session, &phase, NULL);
 	rec_kernel("third_phase");
 	proton_phase_clear(session, 1, false, NULL);
-	CHECK_OK(proton_data_get(session, 0, "chrome_trace", &bytes, &length, &err), err);
+	CHECK_DONE(proton_data_get(session, 0, "chrome_trace", &bytes, &length, &err));
 	CHECK(memmem(bytes, length, "first_phase", 11));
 	CHECK(!memmem(bytes, length, "third_phase", 11));
 	proton_free(bytes);
@@ -497,10 +449,8 @@ TEST(each_phase_is_written_with_its_events_unless_it_was_cleared)
 
 static void record_events(void)
 {
-	uint64_t token;
-
 	trace_start("a");
-	token = proton_scope_enter("outer");
+	uint64_t token = proton_scope_enter("outer");
 	for (int i = 0; i < 1000; i++)
 		rec_kernel("k");
 	for (int i = 1; i <= 3; i++)
@@ -509,11 +459,10 @@ static void record_events(void)
 
 TEST(kill_9_loses_no_event)
 {
-	struct profile *profile;
 	int64_t numbers[8];
 
 	rec_end_child(record_events, SIGKILL);
-	profile = rec_load("a.proton");
+	struct profile *profile = rec_load("a.proton");
 	CHECK(profile->is_unfinished);
 	CHECK(!profile->is_damaged);
 	CHECK_U64(count_events(profile), 1001);
@@ -524,18 +473,15 @@ TEST(kill_9_loses_no_event)
 	CHECK_EQ(numbers[0], 3);
 	CHECK_EQ(numbers[2], 1);
 	CHECK_LT(4, profile->trace->sample_count);
-	profile_free(profile);
 }
 
 TEST(a_forked_child_records_its_own_events)
 {
-	struct profile *profile;
 	int status;
-	pid_t pid;
 
 	trace_start("parent");
 	proton_scope_enter("outer");
-	pid = fork();
+	pid_t pid = fork();
 	if (pid == 0) {
 		trace_start("child");
 		rec_kernel("k");
@@ -545,12 +491,10 @@ TEST(a_forked_child_records_its_own_events)
 	CHECK_EQ(waitpid(pid, &status, 0), pid);
 	rec_finalize(PROTON_ALL_SESSIONS, "proton");
 	CHECK_EQ(status, 0);
-	profile = rec_load("child.proton");
+	struct profile *profile = rec_load("child.proton");
 	CHECK_U64(count_events(profile), 1);
-	profile_free(profile);
 	profile = rec_load("parent.proton");
 	CHECK_U64(count_events(profile), 1);
-	profile_free(profile);
 }
 
 TEST(formats_that_need_events_are_refused_for_trees)
@@ -608,6 +552,5 @@ TEST(more_traces_than_the_limit_are_rejected)
 		snprintf(name, sizeof(name), "t%d.proton", i);
 		profile = rec_load(name);
 		CHECK_U64(count_events(profile), 1);
-		profile_free(profile);
 	}
 }

@@ -1,8 +1,6 @@
 /* Traces of cleared phases: their rows are used again, and events that are kept do not change. */
 #include "unit/recorded_trace.h"
 
-#include <pthread.h>
-
 #include "record/sets/session.h"
 
 #define ROUNDS 60
@@ -101,7 +99,6 @@ TEST(events_of_kept_phases_and_open_scopes_stay)
 {
 	int id = trace_start("a");
 	uint64_t outer = proton_scope_enter("outer");
-	struct profile *profile;
 	const struct row_event *event;
 
 	record_scopes(SCOPES);
@@ -121,7 +118,7 @@ TEST(events_of_kept_phases_and_open_scopes_stay)
 	proton_scope_exit(outer, NULL);
 	record_scopes(3);
 	rec_finalize(id, "proton");
-	profile = rec_load("a.proton");
+	struct profile *profile = rec_load("a.proton");
 	CHECK(!profile->is_damaged);
 	CHECK_U64(count_events(profile), 5 + 2 * 3);
 	for (int i = 0; i < 5; i++) {
@@ -136,5 +133,4 @@ TEST(events_of_kept_phases_and_open_scopes_stay)
 		CHECK_EQ(samples[samples[event->link].next].as.int64, 100 + i);
 		CHECK_EQ(samples[samples[event->link].next].next, 0);
 	}
-	profile_free(profile);
 }

@@ -2,7 +2,6 @@
 #include "unit/recorded_trace.h"
 
 #include <malloc.h>
-#include <pthread.h>
 
 #include "export/export.h"
 
@@ -106,26 +105,22 @@ static void check_all(const struct profile *profile)
 
 TEST(a_killed_trace_of_many_extents_keeps_every_value)
 {
-	struct profile *profile;
-
 	mallopt(M_PERTURB, 0xa5); /* freed memory no longer has its values */
 	rec_end_child(record_all, SIGKILL);
-	profile = rec_load("a.proton");
+	struct profile *profile = rec_load("a.proton");
 	check_all(profile);
-	profile_free(profile);
 }
 
 TEST(a_killed_trace_of_many_extents_outlives_the_bytes_it_was_read_from)
 {
 	struct profile *profile;
-	struct proton_error err;
 	char *bytes;
 	size_t length;
 
 	mallopt(M_PERTURB, 0xa5);
 	rec_end_child(record_all, SIGKILL);
-	CHECK_OK(file_read_all(rec_path("a.proton"), NULL, &bytes, &length, &err), err);
-	CHECK_OK(profile_load_bytes("a", bytes, length, &profile, &err), err);
+	CHECK_DONE(file_read_all(rec_path("a.proton"), NULL, &bytes, &length, &err));
+	CHECK_DONE(profile_load_bytes("a", bytes, length, &profile, &err));
 	memset(bytes, 0xa5, length);
 	free(bytes);
 	check_all(profile);
@@ -134,11 +129,10 @@ TEST(a_killed_trace_of_many_extents_outlives_the_bytes_it_was_read_from)
 
 static void check_export(const struct export_format *format, const struct profile *profile)
 {
-	struct proton_error err;
 	struct out out;
 
 	out_init(&out, -1);
-	CHECK_OK(format->write(profile, &out, &err), err);
+	CHECK_DONE(format->write(profile, &out, &err));
 	CHECK_LT(0, out.length);
 	out_fini(&out);
 }
@@ -147,10 +141,9 @@ static void check_export(const struct export_format *format, const struct profil
 static uint64_t check_cut(const char *bytes, size_t length)
 {
 	struct profile *profile;
-	struct proton_error err;
 	uint64_t steps = 0;
 
-	CHECK_OK(profile_load_bytes("a", bytes, length, &profile, &err), err);
+	CHECK_DONE(profile_load_bytes("a", bytes, length, &profile, &err));
 	CHECK(profile->is_damaged);
 	if (profile->trace) {
 		steps = check_steps(profile);
@@ -163,7 +156,6 @@ static uint64_t check_cut(const char *bytes, size_t length)
 
 TEST(a_truncated_killed_trace_keeps_the_values_before_the_end)
 {
-	struct proton_error err;
 	uint64_t before = 0;
 	uint64_t max = 0;
 	char *bytes;
@@ -171,7 +163,7 @@ TEST(a_truncated_killed_trace_keeps_the_values_before_the_end)
 
 	mallopt(M_PERTURB, 0xa5);
 	rec_end_child(record_all, SIGKILL);
-	CHECK_OK(file_read_all(rec_path("a.proton"), NULL, &bytes, &length, &err), err);
+	CHECK_DONE(file_read_all(rec_path("a.proton"), NULL, &bytes, &length, &err));
 	for (size_t cut = PROFILE_FILE_HEADER_BYTES; cut < length; cut += length / 24 + 1) {
 		char *part = malloc(cut); /* of that size: sanitizers see what is read beyond */
 		uint64_t steps;

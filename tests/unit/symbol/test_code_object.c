@@ -37,12 +37,11 @@ static void build_two(struct cubin_build *build)
 TEST(functions_have_code_and_resources)
 {
 	struct cubin_build build;
-	struct proton_error err;
 	struct code_object object;
 	const struct code_object_function *a, *b, *f;
 
 	build_two(&build);
-	CHECK_OK(code_object_open(&object, build.bytes.bytes, build.bytes.length, &err), err);
+	CHECK_DONE(code_object_open(&object, build.bytes.bytes, build.bytes.length, &err));
 	CHECK_EQ(object.function_count, 3);
 	CHECK_EQ(code_object_function_find(&object, "elsewhere"), CODE_OBJECT_NONE);
 	a = &object.functions[code_object_function_find(&object, "a")];
@@ -67,11 +66,10 @@ TEST(an_offset_belongs_to_the_last_function_that_starts_before_it)
 {
 	struct cubin_build build;
 	struct code_object object;
-	uint32_t first;
 
 	build_two(&build);
 	CHECK_EQ(code_object_open(&object, build.bytes.bytes, build.bytes.length, NULL), PROTON_OK);
-	first = code_object_section_find(&object, ".text.a");
+	uint32_t first = code_object_section_find(&object, ".text.a");
 	CHECK_STR(object.functions[code_object_function_at(&object, first, 0xff)].name, "a");
 	CHECK_STR(object.functions[code_object_function_at(&object, first, 0x100)].name, "$a$f");
 	CHECK_STR(object.functions[code_object_function_at(&object, first + 1, 1u << 30)].name,
@@ -122,7 +120,6 @@ TEST(functions_of_amd_code_are_found_by_their_virtual_address)
 {
 	static const char code[0x400];
 	struct cubin_build build;
-	struct proton_error err;
 	struct code_object object;
 	uint32_t text, init;
 	uint64_t pc;
@@ -136,7 +133,7 @@ TEST(functions_of_amd_code_are_found_by_their_virtual_address)
 	build_function(&build, "start", init, 0x1000, 0x1000);
 	build_function(&build, "below", text, 0x15ff, 4);
 	build_end(&build);
-	CHECK_OK(code_object_open(&object, build.bytes.bytes, build.bytes.length, &err), err);
+	CHECK_DONE(code_object_open(&object, build.bytes.bytes, build.bytes.length, &err));
 	CHECK_EQ(object.machine, MACHINE_AMD);
 	CHECK_EQ(object.function_count, 3);
 	CHECK_STR(object.functions[function_at_address(&object, 0x1600, &pc)].name, "callee");

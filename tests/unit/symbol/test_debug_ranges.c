@@ -1,8 +1,6 @@
 /* symbol/debug_info: ranges of DWARF 5 by entry. test_amd_lines.py reads LLVM's. */
 #include "unit/tap.h"
 
-#include <stdio.h>
-
 #include "symbol/debug_info.h"
 
 #define FORM_ADDR 0x01

@@ -1,8 +1,6 @@
 /* symbol/demangle: limits, and types; tests/python/test_demangle.py has more names. */
 #include "unit/tap.h"
 
-#include <stdlib.h>
-
 #include "symbol/demangle.h"
 
 /* The full name, or "" if it is unchanged. */

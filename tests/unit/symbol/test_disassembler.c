@@ -1,12 +1,10 @@
 /* symbol/disassembler: programs that hang, fail or print too much; test_sass.py has the search. */
 #include "unit/tap.h"
 
-#include <fcntl.h>
 #include <ftw.h>
 #include <glob.h>
 #include <limits.h>
 #include <sys/sendfile.h>
-#include <sys/stat.h>
 
 #include "base/clock.h"
 #include "symbol/disassembler.h"
@@ -29,7 +27,6 @@ static const char *place(const char *root, const char *path, const char *text)
 {
 	static char whole[PATH_MAX];
 	size_t length = (size_t)snprintf(whole, sizeof(whole), "%s/%s", root, path);
-	int fd;
 
 	for (size_t i = strlen(root) + 1; i < length; i++) {
 		if (whole[i] != '/')
@@ -39,7 +36,7 @@ static const char *place(const char *root, const char *path, const char *text)
 			CHECK_EQ(errno, EEXIST);
 		whole[i] = '/';
 	}
-	fd = open(whole, O_WRONLY | O_CREAT | O_CLOEXEC, 0700);
+	int fd = open(whole, O_WRONLY | O_CREAT | O_CLOEXEC, 0700);
 	CHECK_LE(0, fd);
 	if (text) {
 		CHECK_EQ(write(fd, text, strlen(text)), strlen(text));
@@ -63,12 +60,11 @@ static const char *found_by(const char *program)
 	size_t length = 0;
 	ssize_t got;
 	int fds[2];
-	pid_t pid;
 
 	skip_if_emulated("the emulator starts no further programs of its processor");
 	CHECK_EQ(pipe(fds), 0);
 	fflush(stdout);
-	pid = fork();
+	pid_t pid = fork();
 	if (pid == 0) {
 		dup2(fds[1], STDOUT_FILENO);
 		close(fds[0]);
@@ -208,7 +204,6 @@ TEST(closed_streams_and_ignored_children_do_not_matter)
 	int output = dup(STDOUT_FILENO), errors = dup(STDERR_FILENO), input = dup(STDIN_FILENO);
 	struct proton_error err;
 	struct out out;
-	int status;
 
 	signal(SIGCHLD, SIG_IGN);
 	signal(SIGPIPE, SIG_IGN);
@@ -216,7 +211,7 @@ TEST(closed_streams_and_ignored_children_do_not_matter)
 	for (int fd = 0; fd < 3; fd++)
 		close(fd);
 	out_init(&out, -1);
-	status = run_script("read -r a < \"$2\"; echo \"$a\"; echo b >&2", 30000, &out, &err);
+	int status = run_script("read -r a < \"$2\"; echo \"$a\"; echo b >&2", 30000, &out, &err);
 	dup2(input, STDIN_FILENO);
 	dup2(output, STDOUT_FILENO);
 	dup2(errors, STDERR_FILENO);

@@ -1,8 +1,6 @@
 /* symbol/inlined_calls: nesting, origins, contradictions. test_amd_lines.py has LLVM's. */
 #include "unit/tap.h"
 
-#include <stdio.h>
-
 #include "symbol/inlined_calls.h"
 #include "unit/symbol/cubin_build.h"
 
@@ -221,10 +219,9 @@ TEST(names_that_cannot_be_found_are_unknown)
 TEST(entry_that_is_its_own_origin_does_not_loop)
 {
 	struct out info;
-	uint32_t at;
 
 	begin_unit(&info);
-	at = (uint32_t)info.length;
+	uint32_t at = (uint32_t)info.length;
 	begin_call(&info, at, 0x10, 8, 7);
 	end_children(&info);
 	CHECK_STR(ranges_of(&info), "10 7(), 18");

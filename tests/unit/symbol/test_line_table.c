@@ -85,7 +85,6 @@ static struct line_table *open_table(const struct out *lines, const size_t *oper
 {
 	static const char code[CODE_BYTES];
 	struct cubin_build build;
-	struct proton_error err;
 	struct line_table *table;
 	struct out relocations;
 	uint32_t sections[2], symbols[2];
@@ -105,8 +104,7 @@ static struct line_table *open_table(const struct out *lines, const size_t *oper
 	}
 	build_section(&build, ".rel.debug_line", SHT_REL, 0, relocations.bytes, relocations.length);
 	build_end(&build);
-	CHECK_OK(line_table_open(build.bytes.bytes, build.bytes.length, NULL, 0, &table, &err),
-		 err);
+	CHECK_DONE(line_table_open(build.bytes.bytes, build.bytes.length, NULL, 0, &table, &err));
 	out_fini(&relocations);
 	build_fini(&build);
 	return table;
@@ -118,10 +116,9 @@ static const char *lines_at(const struct line_table *table, const char *function
 	static const char *const infos[] = {"none", "innermost", "calls"};
 	static char text[512];
 	struct line_run run;
-	size_t length;
 
 	CHECK(line_table_run(table, line_table_function(table, function), pc, &run));
-	length = (size_t)snprintf(text, sizeof(text), "%s", infos[run.info]);
+	size_t length = (size_t)snprintf(text, sizeof(text), "%s", infos[run.info]);
 	for (uint32_t i = run.frame; i; i = line_table_frame(table, i)->caller) {
 		const struct line_frame *frame = line_table_frame(table, i);
 
@@ -135,7 +132,6 @@ static const char *lines_at(const struct line_table *table, const char *function
 
 TEST(each_sequence_belongs_to_the_function_of_its_relocation)
 {
-	struct line_table *table;
 	struct line_run run;
 	size_t operands[2], unit, header;
 	struct out lines;
@@ -156,7 +152,7 @@ TEST(each_sequence_belongs_to_the_function_of_its_relocation)
 	row(&lines, 0x40, 1);
 	end_sequence(&lines, 0x20);
 	end_unit(&lines, unit);
-	table = open_table(&lines, operands);
+	struct line_table *table = open_table(&lines, operands);
 	CHECK_STR(lines_at(table, "a", 0), "none");
 	CHECK_STR(lines_at(table, "a", 0x10), "innermost < /src/a.cu:10:0");
 	CHECK_STR(lines_at(table, "a", 0x2f), "innermost < /src/a.cu:10:0");
@@ -181,7 +177,6 @@ TEST(each_sequence_belongs_to_the_function_of_its_relocation)
 
 TEST(calls_refer_to_earlier_rows_of_the_sequence)
 {
-	struct line_table *table;
 	size_t operands[2], unit, header;
 	struct out lines;
 
@@ -204,7 +199,7 @@ TEST(calls_refer_to_earlier_rows_of_the_sequence)
 		end_sequence(&lines, 0x10);
 	}
 	end_unit(&lines, unit);
-	table = open_table(&lines, operands);
+	struct line_table *table = open_table(&lines, operands);
 	CHECK_STR(lines_at(table, "a", 0), "calls < inc/b.h:21:0 _Z5outerv < /src/a.cu:20:0");
 	CHECK_STR(lines_at(table, "a", 0x10),
 		  "calls < inc/b.h:22:0 < inc/b.h:21:0 _Z5outerv < /src/a.cu:20:0");
@@ -221,7 +216,6 @@ TEST(calls_refer_to_earlier_rows_of_the_sequence)
 /* NVIDIA's extended opcode 0x91 has the name alone. */
 TEST(name_that_follows_a_call_replaces_its_function)
 {
-	struct line_table *table;
 	size_t operands[2], unit, header;
 	struct out lines;
 
@@ -240,7 +234,7 @@ TEST(name_that_follows_a_call_replaces_its_function)
 		end_sequence(&lines, 0x10);
 	}
 	end_unit(&lines, unit);
-	table = open_table(&lines, operands);
+	struct line_table *table = open_table(&lines, operands);
 	CHECK_STR(lines_at(table, "b", 0), "calls < /src/a.cu:20:0");
 	CHECK_STR(lines_at(table, "b", 0x10), "calls < /src/a.cu:21:0 _Z5outerv < /src/a.cu:20:0");
 	line_table_close(table);
@@ -249,7 +243,6 @@ TEST(name_that_follows_a_call_replaces_its_function)
 
 TEST(headers_of_dwarf_5_have_tables_of_names)
 {
-	struct line_table *table;
 	size_t operands[2] = {0}, unit, header;
 	struct out lines;
 
@@ -275,7 +268,7 @@ TEST(headers_of_dwarf_5_have_tables_of_names)
 	end_sequence(&lines, 0x10);
 	end_unit(&lines, unit);
 	operands[1] = operands[0] + 1;
-	table = open_table(&lines, operands);
+	struct line_table *table = open_table(&lines, operands);
 	CHECK_STR(lines_at(table, "a", 0), "innermost < /src/inc/b.h:5:0");
 	CHECK_STR(lines_at(table, "a", 0x10), "innermost < /src/a.cu:6:0");
 	line_table_close(table);
@@ -285,7 +278,6 @@ TEST(headers_of_dwarf_5_have_tables_of_names)
 /* A count of a million such entries would take memory for each. */
 TEST(units_with_names_of_no_bytes_are_skipped)
 {
-	struct line_table *table;
 	size_t operands[2] = {0}, unit, header;
 	struct out lines;
 
@@ -301,7 +293,7 @@ TEST(units_with_names_of_no_bytes_are_skipped)
 	end_sequence(&lines, 0x10);
 	end_unit(&lines, unit);
 	operands[1] = operands[0] + 1;
-	table = open_table(&lines, operands);
+	struct line_table *table = open_table(&lines, operands);
 	CHECK_STR(lines_at(table, "a", 0), "none");
 	line_table_close(table);
 	out_fini(&lines);
@@ -309,7 +301,6 @@ TEST(units_with_names_of_no_bytes_are_skipped)
 
 TEST(units_of_unknown_versions_are_skipped)
 {
-	struct line_table *table;
 	size_t operands[2], unit, header;
 	struct out lines;
 
@@ -326,7 +317,7 @@ TEST(units_of_unknown_versions_are_skipped)
 	end_sequence(&lines, 0x10);
 	end_unit(&lines, unit);
 	operands[1] = 0;
-	table = open_table(&lines, operands);
+	struct line_table *table = open_table(&lines, operands);
 	CHECK_STR(lines_at(table, "a", 0), "innermost < /src/a.cu:5:0");
 	CHECK_STR(lines_at(table, "b", 0), "none");
 	line_table_close(table);

@@ -39,7 +39,6 @@ static void append(struct out *out, const struct item *item, uint32_t index)
 static void open_stream(const struct item *items, uint32_t count)
 {
 	struct cubin_build build;
-	struct proton_error err;
 	struct out code, text;
 
 	out_init(&code, -1);
@@ -57,10 +56,9 @@ static void open_stream(const struct item *items, uint32_t count)
 		       build_section(&build, ".text.k", SHT_PROGBITS, 0, code.bytes, code.length),
 		       0, code.length);
 	build_end(&build);
-	CHECK_OK(sass_open(build.bytes.bytes, build.bytes.length, text.bytes, text.length, &sass,
-			   &err),
-		 err);
-	CHECK_OK(sass_causes_open(sass, sass_function(sass, "k"), &causes, &err), err);
+	CHECK_DONE(sass_open(build.bytes.bytes, build.bytes.length, text.bytes, text.length, &sass,
+			     &err));
+	CHECK_DONE(sass_causes_open(sass, sass_function(sass, "k"), &causes, &err));
 	build_fini(&build);
 	out_fini(&code);
 	out_fini(&text);

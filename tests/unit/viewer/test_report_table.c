@@ -1,9 +1,6 @@
 /* viewer/report_table: a table with every kind of field as text, CSV and JSON. */
 #include "unit/tap.h"
 
-#include <math.h>
-#include <stdlib.h>
-
 #include "base/array.h"
 #include "viewer/print/report_table.h"
 

@@ -54,11 +54,10 @@ static void tear_down(struct fixture *f)
 static double value(struct fixture *f, const char *name, uint32_t node)
 {
 	struct metric_column column;
-	double result;
 
 	CHECK_OK(derive_column(&f->metrics, name, &column, &err), err);
 	CHECK(column.values != NULL);
-	result = column.values[node];
+	double result = column.values[node];
 	metric_column_fini(&column);
 	return result;
 }

@@ -10,10 +10,9 @@ static struct proton_error err;
 static bool found(const char *pattern, const char *text)
 {
 	regex_t regex;
-	bool result;
 
 	CHECK_OK(pattern_compile(&regex, pattern, REG_NOSUB, &err), err);
-	result = regexec(&regex, text, 0, NULL, 0) == 0;
+	bool result = regexec(&regex, text, 0, NULL, 0) == 0;
 	regfree(&regex);
 	return result;
 }
@@ -186,13 +185,12 @@ TEST(launch_metadata_and_empty_contexts_are_removed_with_their_numbers)
 	uint32_t inside = build_node(profile, metadata, "fill");
 	uint32_t kernel = build_node(profile, scope, "k");
 	uint32_t empty = build_node(profile, 0, "empty");
-	uint8_t *state;
 
 	build_node(profile, empty, "also empty");
 	build_node(profile, 0, "__proton_launch_metadata_not");
 	build_kernel(profile, inside, "CUDA", 0, 1, 10);
 	build_kernel(profile, kernel, "CUDA", 0, 1, 20);
-	state = filter_prune(profile);
+	uint8_t *state = filter_prune(profile);
 	CHECK_STR(digits(profile, state), "00330333");
 	CHECK_EQ(profile->nodes[inside].first_kernel, 0);
 	CHECK_NE(profile->nodes[kernel].first_kernel, 0);

@@ -1,10 +1,6 @@
 /* viewer/ranks: merging the files of ranks, columns per rank, statistics of values, names. */
 #include "unit/merged_ranks.h"
 
-#include <fcntl.h>
-#include <stdlib.h>
-#include <unistd.h>
-
 #include "base/array.h"
 #include "viewer/query/pattern.h"
 #include "viewer/ranks/rank_merge.h"
@@ -71,10 +67,9 @@ static char *write_rank(struct profile *profile, const char *name)
 {
 	char *path;
 	struct out out;
-	int fd;
 
 	CHECK(asprintf(&path, "%s/%s.proton", directory, name) > 0);
-	fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+	int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
 	CHECK(fd >= 0);
 	out_init(&out, fd);
 	CHECK_OK(profile_save(profile, &out, &err), err);
@@ -149,10 +144,8 @@ static void check_columns(const struct profile *profile)
 
 TEST(columns_have_the_time_of_each_rank)
 {
-	struct profile *profile;
-
 	write_job();
-	profile = merge_job(false);
+	struct profile *profile = merge_job(false);
 	check_columns(profile);
 	profile = ranks_reload(profile);
 	check_columns(profile);
@@ -226,17 +219,15 @@ static void check_tokens(const struct row_value_spread *spread)
 
 TEST(each_number_has_statistics_over_the_ranks)
 {
-	const struct row_value_spread *share;
-	struct profile *profile;
 	uint32_t step;
 
 	write_job();
-	profile = merge_job(true);
+	struct profile *profile = merge_job(true);
 	step = child(profile, 0, "step");
 	CHECK_EQ(profile->metric_count, 2);
 	check_tokens(value_spreads_find(&profile->ranks->values, step, 0));
 	/* An integer in some ranks and a double in others is a double. */
-	share = value_spreads_find(&profile->ranks->values, step, 1);
+	const struct row_value_spread *share = value_spreads_find(&profile->ranks->values, step, 1);
 	CHECK(share != NULL);
 	CHECK_EQ(share->type, PROTON_METRIC_DOUBLE);
 	CHECK(share->sum.float64 == 225 && share->squares == 412.5);
@@ -250,11 +241,9 @@ TEST(each_number_has_statistics_over_the_ranks)
 
 TEST(second_profile_of_a_rank_is_a_duplicate)
 {
-	struct profile *profile;
-
 	write_job();
 	paths[path_count++] = write_rank(make_rank(7), "copy");
-	profile = merge_job(false);
+	struct profile *profile = merge_job(false);
 	CHECK_EQ(profile->ranks->count, RANKS + 1);
 	CHECK_EQ(profile->ranks->rows[7].state, RANK_FINISHED);
 	CHECK_EQ(profile->ranks->rows[8].rank, 7);
@@ -268,12 +257,10 @@ TEST(second_profile_of_a_rank_is_a_duplicate)
 
 TEST(file_that_is_not_a_profile_is_a_damaged_rank_with_the_reason)
 {
-	struct profile *profile;
-
 	write_job();
 	CHECK_EQ(truncate(paths[3], 0), 0);
 	CHECK_EQ(truncate(paths[4], 200), 0); /* in the tables */
-	profile = merge_job(false);
+	struct profile *profile = merge_job(false);
 	CHECK_EQ(profile->ranks->rows[3].state, RANK_DAMAGED);
 	CHECK_HAS(profile_text(profile, profile->ranks->rows[3].reason), "it is empty");
 	CHECK_EQ(profile->ranks->rows[4].state, RANK_DAMAGED);

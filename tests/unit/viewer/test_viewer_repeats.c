@@ -1,8 +1,6 @@
 /* viewer/repeats and viewer/gate: means of runs, intervals, and gates on them. */
 #include "unit/tap.h"
 
-#include <math.h>
-
 #include "viewer/numbers/gate.h"
 #include "viewer/numbers/repeats.h"
 #include "viewer/query/filter.h"

@@ -15,13 +15,12 @@ static void build_cubin(struct cubin_build *build)
 	static const char code[CODE_BYTES];
 	struct out lines, relocations;
 	uint32_t section, symbol, length;
-	size_t header;
 
 	out_init(&lines, -1);
 	out_init(&relocations, -1);
 	put(&lines, 0, 4);
 	put(&lines, 2, 2);
-	header = lines.length;
+	size_t header = lines.length;
 	put(&lines, 0, 4);
 	out_bytes(&lines, "\1\1\373\16\12\0\1\1\1\1\0\0\0\1", 14);
 	out_bytes(&lines, "/src\0\0mm.py\0\1\0\0\0", 16);
@@ -120,11 +119,10 @@ static const char *report(struct profile *profile, bool wants_sass)
 	static char text[4096];
 	struct options options = {.query = {.sass = wants_sass}, .style = {.names = NAMES_RAW}};
 	struct source_report report;
-	struct proton_error err;
 	uint8_t *state = calloc(profile->node_count, 1);
 	struct out out;
 
-	CHECK_OK(source_report_init(&report, profile, state, NULL, &err), err);
+	CHECK_DONE(source_report_init(&report, profile, state, NULL, &err));
 	out_init(&out, -1);
 	source_write(&report, &(struct report){.out = &out, .options = &options});
 	CHECK_LT(out.length, sizeof(text));
@@ -165,12 +163,11 @@ TEST(missing_text_and_lines_are_explained)
 {
 	struct cubin_build cubin;
 	struct profile *profile = make_profile(&cubin);
-	const char *text;
 
 	profile->samples->sources[0].length = 0;
 	profile->samples->sources[0].is_left_out = true;
 	add(profile, build_node(profile, 0, "far"), "num_samples", 4);
-	text = report(profile, false);
+	const char *text = report(profile, false);
 	CHECK(strstr(text, "/src/mm.py: the file was too large for its text to be kept\n"));
 	CHECK(strstr(text, "far: 4 samples, 28.57 %\n"));
 	CHECK(strstr(text, "no source lines: its machine code has no line information "
@@ -194,11 +191,10 @@ TEST(text_with_other_line_ends_is_shown)
 				      "11\r\n\xc3\xa4\xff";
 	struct cubin_build cubin;
 	struct profile *profile = make_profile(&cubin);
-	const char *text;
 
 	profile->samples->sources[0].text = content;
 	profile->samples->sources[0].length = sizeof(content) - 1;
-	text = report(profile, false);
+	const char *text = report(profile, false);
 	CHECK(strstr(text, "      9      9\n"));
 	CHECK(strstr(text, "     10  1   0\n"));
 	CHECK(strstr(text, "     12  \xc3\xa4\\xff\n"));
@@ -210,11 +206,10 @@ TEST(instructions_are_shown_below_their_lines)
 {
 	struct cubin_build cubin;
 	struct profile *profile = make_profile(&cubin);
-	const char *text;
 
 	/* The file is not a program: instructions have offsets only. */
 	setenv("PROTON_NVDISASM_PATH", "/dev/null", 1);
-	text = report(profile, true);
+	const char *text = report(profile, true);
 	CHECK(strstr(text,
 		     "def mm():\n"
 		     "         3   30.00  wait 100 %                                 0x0000\n"));
@@ -231,11 +226,10 @@ TEST(long_gaps_between_lines_are_left_out)
 	uint32_t kernel = profile->nodes[0].first_child;
 	uint32_t early = build_source(profile, kernel, "/src/mm.py", 1, "mm");
 	uint32_t outside = build_source(profile, kernel, "/src/mm.py", 99, "mm");
-	const char *text;
 
 	add(profile, early, "num_samples", 1);
 	add(profile, outside, "num_samples", 1);
-	text = report(profile, false);
+	const char *text = report(profile, false);
 	CHECK(strstr(text, "     1  # 1\n"));
 	CHECK(strstr(text, "     4  # 4\n"));
 	CHECK(strstr(text, "     ...\n"));

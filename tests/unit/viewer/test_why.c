@@ -27,12 +27,11 @@ static char *sentence_of(uint64_t before_crc, uint64_t after_crc)
 	struct why why = {0};
 	struct profile *runs[] = {make(100, before_crc), make(101, before_crc),
 				  make(200, after_crc)};
-	char *sentence;
 
 	why_add(&why, WHY_BEFORE, runs[0]);
 	why_add(&why, WHY_BEFORE, runs[1]);
 	why_add(&why, WHY_AFTER, runs[2]);
-	sentence = why_sentence(&why, WHY_NOISE_NOT);
+	char *sentence = why_sentence(&why, WHY_NOISE_NOT);
 	why_fini(&why);
 	for (size_t i = 0; i < 3; i++)
 		profile_free(runs[i]);
