@@ -72,8 +72,7 @@ bool layout_sum(struct instrument_layout *layout, uint16_t scope, uint16_t paren
 
 static bool add_count(struct instrument_layout *layout, struct instrument_sum_count count)
 {
-	return ARRAY_ADD(layout->sum_counts, layout->sum_counts_capacity, layout->sum_counts_count,
-			 count);
+	return ARRAY_ADD(layout->sum_counts, layout->sum_counts_count, count);
 }
 
 bool layout_sum_count(struct instrument_layout *layout, uint32_t sum, uint32_t word, bool is_end)
@@ -98,7 +97,6 @@ void layout_drop_sums(struct instrument_layout *layout)
 	layout->sum_count = 0;
 	layout->sum_counts = NULL;
 	layout->sum_counts_count = 0;
-	layout->sum_counts_capacity = 0;
 }
 
 void layout_fini(struct instrument_layout *layout)

@@ -28,7 +28,7 @@ static bool add_segment(struct segments *segments, struct segment segment)
 	if (last && last->section == segment.section && last->value == segment.value &&
 	    last->info == segment.info)
 		return true;
-	return ARRAY_ADD(segments->segments, segments->capacity, segments->count, segment);
+	return ARRAY_ADD(segments->segments, segments->count, segment);
 }
 
 /* By place; at one place the last row counts, and a sequence that starts after one that ends. */

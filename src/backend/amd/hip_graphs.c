@@ -23,7 +23,6 @@ struct table {
 		struct hip_plan *plan;
 	} * rows;
 	size_t count;
-	size_t capacity;
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards everything below */
@@ -60,7 +59,7 @@ static void release(struct hip_plan *plan)
 /* The node's index + 1; 0: out of memory. */
 static size_t add_node(struct hip_plan *plan, enum hip_node kind)
 {
-	if (!ARRAY_ADD(plan->kinds, plan->capacity, plan->count, (uint8_t)kind))
+	if (!ARRAY_ADD(plan->kinds, plan->count, (uint8_t)kind))
 		return 0;
 	plan->kernels += kind == HIP_NODE_KERNEL;
 	plan->memory += kind == HIP_NODE_MEMORY || kind == HIP_NODE_OWN;
@@ -87,14 +86,8 @@ static void put_plan(struct table *table, uint64_t key, struct hip_plan *plan)
 {
 	size_t index = row_index(table, key);
 
-	if (!array_reserve(&table->rows, &table->capacity, table->count + 1,
-			   sizeof(*table->rows))) {
+	if (!ARRAY_INSERT(table->rows, table->count, index, (struct row){.key = key, .plan = plan}))
 		release(plan);
-		return;
-	}
-	memmove(&table->rows[index + 1], &table->rows[index],
-		(table->count++ - index) * sizeof(*table->rows));
-	table->rows[index] = (struct row){.key = key, .plan = plan};
 }
 
 /* The caller owns the result. */
@@ -105,8 +98,7 @@ static struct hip_plan *take_plan(struct table *table, uint64_t key)
 
 	if (!plan)
 		return NULL;
-	memmove(&table->rows[index], &table->rows[index + 1],
-		(--table->count - index) * sizeof(*table->rows));
+	ARRAY_REMOVE(table->rows, table->count, index);
 	return plan;
 }
 

@@ -118,7 +118,7 @@ struct object {
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards the following */
 static struct object *objects;
-static size_t object_count, object_capacity;
+static size_t object_count;
 static struct map by_id; /* index + 1 */
 
 /* ------------------------------------------------------------------ loading */
@@ -134,7 +134,7 @@ static void keep_object(const struct sdk_code_object *loaded, const void *bytes,
 	code_objects_add(object.hash, bytes, length);
 	pthread_mutex_lock(&lock);
 	if (!map_find(&by_id, object.id) && object_count < OBJECTS_MAX &&
-	    array_reserve(&objects, &object_capacity, object_count + 1, sizeof(*objects)) &&
+	    array_grow(&objects, object_count, sizeof(*objects)) &&
 	    map_insert(&by_id, object.id, (uint32_t)object_count + 1))
 		objects[object_count++] = object;
 	pthread_mutex_unlock(&lock);

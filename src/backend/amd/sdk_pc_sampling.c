@@ -59,7 +59,7 @@ static _Atomic bool is_on;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards the following */
 static struct dispatch *dispatches;
 static struct waiting *waiting;
-static size_t waiting_count, waiting_capacity;
+static size_t waiting_count;
 static struct batch batch;
 static uint64_t highest;         /* dispatch with a record */
 static uint32_t last_sessions;   /* those at the latest dispatch */
@@ -161,11 +161,8 @@ static bool wait_for(uint64_t dispatch_id, const struct pc_sample *sample)
 		last->sample.not_issued += sample->not_issued;
 		return true;
 	}
-	if (waiting_count == WAITING_MAX ||
-	    !array_reserve(&waiting, &waiting_capacity, waiting_count + 1, sizeof(*waiting)))
-		return false;
-	waiting[waiting_count++] = (struct waiting){dispatch_id, *sample};
-	return true;
+	return waiting_count < WAITING_MAX &&
+	       ARRAY_ADD(waiting, waiting_count, (struct waiting){dispatch_id, *sample});
 }
 
 /* A dispatch that is older than others with a record, and has none, will not get one. */
@@ -557,7 +554,7 @@ static void clear_samples(void)
 		memset(dispatches, 0, DISPATCHES * sizeof(*dispatches));
 	free(waiting);
 	waiting = NULL;
-	waiting_count = waiting_capacity = 0;
+	waiting_count = 0;
 	batch.count = 0;
 	last_sessions = 0;
 	highest = 0;

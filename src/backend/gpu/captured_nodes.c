@@ -44,13 +44,11 @@ struct graph {
 	uint64_t destroyed_ns; /* 0: it exists */
 	struct node *nodes;
 	size_t count;
-	size_t capacity;
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards everything below */
 static struct graph *graphs;                             /* sorted by id */
 static size_t graph_count;
-static size_t graph_capacity;
 static size_t owned_count;     /* graphs with an owner */
 static size_t destroyed_count; /* number of destroyed graphs in the table */
 static uint64_t asked_ns;      /* time of the last requested flush */
@@ -79,12 +77,8 @@ static struct graph *add_graph(uint32_t id)
 
 	if (index < graph_count && graphs[index].id == id)
 		return &graphs[index];
-	if (!array_reserve(&graphs, &graph_capacity, graph_count + 1, sizeof(*graphs)))
-		return NULL;
-	memmove(&graphs[index + 1], &graphs[index], (graph_count - index) * sizeof(*graphs));
-	graphs[index] = (struct graph){.id = id};
-	graph_count++;
-	return &graphs[index];
+	return ARRAY_INSERT(graphs, graph_count, index, (struct graph){.id = id}) ? &graphs[index]
+										  : NULL;
 }
 
 static size_t node_index(const struct graph *graph, uint32_t id)
@@ -126,15 +120,9 @@ static void put_node(uint64_t node_id, struct shared *shared)
 		graph->nodes[index].shared = shared;
 		return;
 	}
-	if (!array_reserve(&graph->nodes, &graph->capacity, graph->count + 1,
-			   sizeof(*graph->nodes))) {
+	if (!ARRAY_INSERT(graph->nodes, graph->count, index,
+			  (struct node){.id = (uint32_t)node_id, .shared = shared}))
 		release(shared);
-		return;
-	}
-	memmove(&graph->nodes[index + 1], &graph->nodes[index],
-		(graph->count - index) * sizeof(*graph->nodes));
-	graph->nodes[index] = (struct node){.id = (uint32_t)node_id, .shared = shared};
-	graph->count++;
 }
 
 void captured_nodes_own(uint32_t id, uint32_t owner, bool is_new)

@@ -42,7 +42,6 @@ struct tensor {
 	uint64_t last_caught_up_ns;             /* start of `last` at the previous catch-up */
 	struct execution_of_append *executions; /* executions that have taken no value yet */
 	size_t execution_count;
-	size_t execution_capacity;
 	/* The queue: values [first, first + count) of metric.bytes each. */
 	uint8_t *values;
 	size_t first;
@@ -61,7 +60,6 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards all below; be
 static const struct tensors_reader *reader;
 static struct slot *slots;
 static size_t slot_count;
-static size_t slot_capacity;
 static uint32_t free_slot;              /* slot + 1 */
 static struct execution_of_append last; /* of all graphs with values; start_ns 0: none */
 static uint64_t lost_before;
@@ -90,9 +88,8 @@ static struct tensor *add_tensor(const struct device_metric *metric, bool is_cap
 	if (free_slot) {
 		slot = free_slot - 1;
 		free_slot = slots[slot].next_free;
-	} else if (array_reserve(&slots, &slot_capacity, slot_count + 1, sizeof(*slots))) {
-		slot = (uint32_t)slot_count++;
-		slots[slot] = (struct slot){.generation = 0};
+	} else if (ARRAY_ADD(slots, slot_count, (struct slot){.generation = 0})) {
+		slot = (uint32_t)slot_count - 1;
 	} else {
 		free(tensor);
 		tensor = NULL;
@@ -232,9 +229,8 @@ void tensors_executed(struct tensor *tensor, struct proton_context launch, uint6
 		last = execution;
 	if (start_ns >= tensor->last.start_ns)
 		tensor->last = execution;
-	if (array_reserve(&tensor->executions, &tensor->execution_capacity,
-			  tensor->execution_count + 1, sizeof(*tensor->executions)))
-		tensor->executions[tensor->execution_count++] = execution;
+	/* Without memory a value stays in the queue, and is attributed to a later replay. */
+	(void)ARRAY_ADD(tensor->executions, tensor->execution_count, execution);
 	if (tensor->execution_count == EXECUTION_MAX)
 		match_value(tensor, EXECUTION_MAX / 2);
 	pthread_mutex_unlock(&lock);

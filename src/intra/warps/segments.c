@@ -116,7 +116,8 @@ static bool add_segment(struct cutting *cutting, uint64_t end, uint16_t scope, b
 	};
 
 	cutting->cursor = end;
-	return ARRAY_ADD(warps->segments, warps->segment_capacity, warps->segment_count, segment);
+	return ARRAY_ADD_AGAIN(warps->segments, warps->segment_capacity, warps->segment_count,
+			       segment);
 }
 
 /* With the waits in between. */
@@ -157,7 +158,7 @@ static bool add_wait(struct warps *warps, uint64_t start, uint64_t end, uint16_t
 		end = warps->to;
 	if (start >= end)
 		return true;
-	return ARRAY_ADD(warps->waits, warps->wait_capacity, warps->wait_count,
+	return ARRAY_ADD(warps->waits, warps->wait_count,
 			 (struct warps_interval){.start = start, .end = end, .scope = scope});
 }
 
@@ -184,7 +185,7 @@ static bool open_scope(struct cutting *cutting, const struct decode_execution *e
 	struct warps *warps = cutting->warps;
 
 	return close_until(cutting, execution->start) &&
-	       ARRAY_ADD(warps->open, warps->open_capacity, warps->open_count,
+	       ARRAY_ADD(warps->open, warps->open_count,
 			 (struct warps_interval){.end = decode_end_of(execution),
 						 .scope = execution->scope});
 }

@@ -4,6 +4,7 @@
  * takes little memory and time from the program. Refused connections are counted for `status`.
  */
 #include "record/control/listener.h"
+#include "base/array.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -217,9 +218,7 @@ static bool is_own_user(int fd)
 
 static void drop_connection(struct listener *listener, nfds_t index)
 {
-	listener->count--;
-	memmove(&listener->connections[index], &listener->connections[index + 1],
-		(listener->count - index) * sizeof(listener->connections[0]));
+	ARRAY_REMOVE(listener->connections, listener->count, index);
 }
 
 static void refuse_connection(struct listener *listener, nfds_t index)

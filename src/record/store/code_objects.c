@@ -20,7 +20,6 @@ struct code_object {
 pthread_mutex_t code_objects_lock = PTHREAD_MUTEX_INITIALIZER; /* guards the following */
 static struct code_object *code_objects;
 static size_t code_object_count;
-static size_t code_object_capacity;
 static size_t oldest; /* earlier ones are dropped or sampled */
 static uint64_t kept_bytes;
 static struct map by_crc; /* index + 1 */
@@ -33,9 +32,7 @@ static struct code_object *entry_of(uint64_t crc)
 
 	if (index)
 		return &code_objects[index - 1];
-	if (!crc ||
-	    !array_reserve(&code_objects, &code_object_capacity, code_object_count + 1,
-			   sizeof(*code_objects)) ||
+	if (!crc || !array_grow(&code_objects, code_object_count, sizeof(*code_objects)) ||
 	    !map_insert(&by_crc, crc, (uint32_t)code_object_count + 1))
 		return NULL;
 	code_objects[code_object_count] = (struct code_object){.crc = crc};

@@ -20,7 +20,7 @@ struct page {
 	const struct options *options;
 	struct json_writer json;
 	uint32_t *files; /* strings: the paths of lines, in order of appearance */
-	size_t file_count, file_capacity;
+	size_t file_count;
 	uint32_t *number_of_file; /* index of files + 1, by string */
 	struct out text;
 };
@@ -30,7 +30,7 @@ struct page {
 static uint32_t number_of(struct page *page, uint32_t file)
 {
 	if (!page->number_of_file[file]) {
-		XADD(page->files, page->file_capacity, page->file_count, file);
+		XADD(page->files, page->file_count, file);
 		page->number_of_file[file] = (uint32_t)page->file_count;
 	}
 	return page->number_of_file[file] - 1;

@@ -213,7 +213,7 @@ static void try_rule(struct brief *brief, const struct brief_rule *rule,
 	}
 	claim.confidence = judge(&claim);
 	claim.command = command_of(brief, &claim);
-	XADD(brief->claims, brief->claim_capacity, brief->claim_count, claim);
+	XADD(brief->claims, brief->claim_count, claim);
 }
 
 /* True if another claim says why, about the same kernel or about as much time. */

@@ -79,7 +79,7 @@ static struct why_kernel *kernel_of(struct why *why, const struct profile *profi
 
 	if (found)
 		return &why->kernels[found - 1];
-	XADD(why->kernels, why->capacity, why->count,
+	XADD(why->kernels, why->count,
 	     (struct why_kernel){.name = name_text(profile, frame, NAMES_SHORT)});
 	if (!hash_table_add(&why->index, hash, (uint32_t)why->count))
 		xgive_up();

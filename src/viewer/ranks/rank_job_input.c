@@ -204,7 +204,7 @@ static bool is_copy(struct input *input, const struct profile *profile)
 	for (size_t i = 0; i < input->seen_count; i++)
 		if (input->seen[i] == hash)
 			return true;
-	XADD(input->seen, input->seen_capacity, input->seen_count, hash);
+	XADD(input->seen, input->seen_count, hash);
 	return false;
 }
 
