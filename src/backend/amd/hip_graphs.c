@@ -6,12 +6,12 @@
  */
 #include "backend/amd/hip_graphs.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "backend/gpu/captured_nodes.h"
 #include "base/array.h"
+#include "base/mutex.h"
 #include "driver/hip_functions.h"
 #include "record/record.h"
 #include "record/thread/captured.h"
@@ -134,22 +134,20 @@ static void copy_graph(struct table *to, uint64_t key, uint64_t graph)
 
 	if (!key)
 		return;
-	pthread_mutex_lock(&lock);
+	MUTEX_HOLD(&lock);
 	forget_plan(to, key, to == &execs);
 	original = find_plan(&graphs, graph);
 	if (original)
 		plan = copy_plan(original);
 	if (plan)
 		put_plan(to, key, plan);
-	pthread_mutex_unlock(&lock);
 }
 
 const struct hip_plan *hip_graphs_plan(uint64_t exec)
 {
-	struct hip_plan *plan;
+	MUTEX_HOLD(&lock);
+	struct hip_plan *plan = find_plan(&execs, exec);
 
-	pthread_mutex_lock(&lock);
-	plan = find_plan(&execs, exec);
 	if (!plan) {
 		plan = new_plan(false);
 		if (plan)
@@ -158,15 +156,13 @@ const struct hip_plan *hip_graphs_plan(uint64_t exec)
 	}
 	if (plan)
 		plan->references++;
-	pthread_mutex_unlock(&lock);
 	return plan;
 }
 
 void hip_graphs_release(const struct hip_plan *plan)
 {
-	pthread_mutex_lock(&lock);
+	MUTEX_HOLD(&lock);
 	release((struct hip_plan *)(uintptr_t)plan);
-	pthread_mutex_unlock(&lock);
 }
 
 /* ------------------------------------------------------------------ captures */
@@ -180,12 +176,11 @@ static void begin_capture(uint64_t stream)
 		return;
 	captured_nodes_begin_capture();
 	captured_begin(number);
-	pthread_mutex_lock(&lock);
+	MUTEX_HOLD(&lock);
 	forget_plan(&captures, number, false);
 	plan = new_plan(true);
 	if (plan)
 		put_plan(&captures, number, plan);
-	pthread_mutex_unlock(&lock);
 }
 
 /* An ended capture is a graph, unless it failed. */
@@ -212,16 +207,13 @@ static void end_capture(uint64_t graph)
 /* Adds a node to the stream's capture; its id, 0 if there is none. */
 static uint64_t capture(uint64_t number, enum hip_node kind)
 {
-	struct hip_plan *plan;
 	uint64_t node = 0;
-	size_t index;
+	MUTEX_HOLD(&lock);
+	struct hip_plan *plan = find_plan(&captures, number);
+	size_t index = plan ? add_node(plan, kind) : 0;
 
-	pthread_mutex_lock(&lock);
-	plan = find_plan(&captures, number);
-	index = plan ? add_node(plan, kind) : 0;
 	if (index)
 		node = hip_plan_node(plan, index - 1);
-	pthread_mutex_unlock(&lock);
 	return node;
 }
 
@@ -273,12 +265,11 @@ static void on_enter(enum hip_graph_call call, const uint64_t arguments[static 1
 	if (call == HIP_GRAPH_END_CAPTURE && !hip_streams_capture(arguments[0], &ending))
 		ending = 0;
 	/* The handles may be in use again before the call has returned. */
-	pthread_mutex_lock(&lock);
+	MUTEX_HOLD(&lock);
 	if (call == HIP_GRAPH_DESTROY_EXEC)
 		forget_plan(&execs, arguments[0], true);
 	else if (call == HIP_GRAPH_DESTROY)
 		forget_plan(&graphs, arguments[0], false);
-	pthread_mutex_unlock(&lock);
 }
 
 void hip_graphs_on_call(enum hip_graph_call call, const void *arguments_of, bool has_pointees,
@@ -322,9 +313,8 @@ static void clear_plans(struct table *table)
 
 void hip_graphs_clear(void)
 {
-	pthread_mutex_lock(&lock);
+	MUTEX_HOLD(&lock);
 	clear_plans(&captures);
 	clear_plans(&graphs);
 	clear_plans(&execs);
-	pthread_mutex_unlock(&lock);
 }

@@ -8,7 +8,6 @@
  * once per replay, because HIP runs every node of a graph.
  */
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,6 +19,7 @@
 #include "base/array.h"
 #include "base/clock.h"
 #include "base/message.h"
+#include "base/mutex.h"
 #include "record/record.h"
 
 #define UNKNOWN UINT32_MAX
@@ -388,7 +388,7 @@ static size_t count_missing(uint32_t newest)
 {
 	size_t missing = 0;
 
-	pthread_mutex_lock(&lock);
+	MUTEX_HOLD(&lock);
 	for (size_t i = 0; i < replay_count; i++) {
 		const struct replay *replay = &replays[i];
 		size_t expected;
@@ -399,7 +399,6 @@ static size_t count_missing(uint32_t newest)
 		expected = replay->expected != UNKNOWN ? replay->expected : replay->plan->kernels;
 		missing += expected > replay->count ? expected - replay->count : 0;
 	}
-	pthread_mutex_unlock(&lock);
 	return missing;
 }
 

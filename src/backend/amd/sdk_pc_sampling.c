@@ -8,7 +8,6 @@
  * demands anyway. Between sessions its context is stopped.
  */
 #include <inttypes.h>
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,6 +19,7 @@
 #include "base/clock.h"
 #include "base/environment.h"
 #include "base/message.h"
+#include "base/mutex.h"
 #include "record/backend.h"
 #include "record/sets/record_sessions.h"
 #include "record/thread/record_launch.h"
@@ -95,14 +95,13 @@ static bool is_running(void)
 
 static void note_dispatch(uint64_t id, struct proton_context where)
 {
-	pthread_mutex_lock(&lock);
+	MUTEX_HOLD(&lock);
 	if (dispatches)
 		dispatches[id % DISPATCHES] = (struct dispatch){id, where};
 	if (id > highest)
 		highest = id;
 	if (where.sessions)
 		last_sessions = where.sessions;
-	pthread_mutex_unlock(&lock);
 }
 
 void sdk_pc_sampling_ignore_dispatch(uint64_t dispatch_id)
@@ -549,7 +548,7 @@ static void start_samples(void)
 static void clear_samples(void)
 {
 	record_observe_dispatches(NULL);
-	pthread_mutex_lock(&lock);
+	MUTEX_HOLD(&lock);
 	if (dispatches)
 		memset(dispatches, 0, DISPATCHES * sizeof(*dispatches));
 	free(waiting);
@@ -558,7 +557,6 @@ static void clear_samples(void)
 	batch.count = 0;
 	last_sessions = 0;
 	highest = 0;
-	pthread_mutex_unlock(&lock);
 }
 
 int sdk_pc_sampling_start(struct proton_error *err)
@@ -584,9 +582,8 @@ void sdk_pc_sampling_flush(void)
 	if (!is_running())
 		return;
 	sdk.flush_buffer(buffer);
-	pthread_mutex_lock(&lock);
+	MUTEX_HOLD(&lock);
 	settle_waiting();
-	pthread_mutex_unlock(&lock);
 }
 
 void sdk_pc_sampling_stop(void)

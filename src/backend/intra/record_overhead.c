@@ -2,7 +2,6 @@
 #include "backend/intra/record_overhead.h"
 
 #include <math.h>
-#include <pthread.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +11,7 @@
 #include "base/clock.h"
 #include "base/environment.h"
 #include "base/message.h"
+#include "base/mutex.h"
 #include "driver/driver.h"
 #include "format/number.h"
 
@@ -336,14 +336,13 @@ struct decode_overhead record_overhead_on(const struct device *device)
 
 	if (!own.is_wanted || own.is_given)
 		return own.overhead;
-	pthread_mutex_lock(&lock);
+	MUTEX_HOLD(&lock);
 	it = measured_on(device ? (int)strtol(device->arch, NULL, 10) : 0);
 	overhead = it->overhead;
 	if (!it->is_known)
 		message("time_shift has no effect: the record overhead on this GPU is unknown "
 			"(%s); set PROTON_INSTRUMENT_COST (bench/intra.py measures it)",
 			it->failure.text);
-	pthread_mutex_unlock(&lock);
 	return overhead;
 }
 

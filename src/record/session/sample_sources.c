@@ -1,4 +1,5 @@
 /* Source files of sampled lines. */
+#include "base/mutex.h"
 #include "record/session/session_parts.h"
 
 #include <dirent.h>
@@ -35,7 +36,7 @@ void proton_kernel_cache_add(const char *path)
 
 	if (!path)
 		return;
-	pthread_mutex_lock(&caches_lock);
+	MUTEX_HOLD(&caches_lock);
 	for (size_t i = 0; i < CACHES_MAX; i++)
 		is_known |= caches[i] && strcmp(caches[i], path) == 0;
 	if (*path && !is_known)
@@ -44,7 +45,6 @@ void proton_kernel_cache_add(const char *path)
 		free(caches[cache_count % CACHES_MAX]);
 		caches[cache_count++ % CACHES_MAX] = copy;
 	}
-	pthread_mutex_unlock(&caches_lock);
 }
 
 /* The directory that Triton finds in the environment. */
