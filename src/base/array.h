@@ -39,6 +39,10 @@ bool array_reserve_zeros(void *data, size_t *capacity, size_t count, size_t elem
 /* Makes room for one more element after `count`. */
 bool array_grow(void *data, size_t count, size_t element_bytes);
 
+/* A loop over the elements, by pointers to them. It must not add to the array. */
+#define ARRAY_EACH(item, array, count)                                                             \
+	for (__typeof__((array)[0]) *item = (array); (count) && item < (array) + (count); item++)
+
 /* free() of each; they may be NULL. */
 #define FREE_ALL(...)                                                                              \
 	array_free_all((void *const[]){__VA_ARGS__}, ARRAY_LENGTH(((void *const[]){__VA_ARGS__})))

@@ -659,9 +659,7 @@ static void write_losses(struct perfetto *p)
 	const struct profile *profile = p->profile;
 	bool has_track = false;
 
-	for (size_t i = 0; i < profile->counter_count; i++) {
-		const struct row_counter *counter = &profile->counters[i];
-
+	ARRAY_EACH(counter, profile->counters, profile->counter_count) {
 		if (!counter->is_loss || !counter->value)
 			continue;
 		if (!has_track) {

@@ -344,9 +344,7 @@ static uint32_t tid_of(const struct timeline *timeline, uint32_t lane, uint32_t 
 
 	if (row->id >= TID_PER_DEVICE || device >= TID_DEVICES)
 		return 0;
-	for (uint32_t i = 0; i < lane; i++) {
-		const struct row_lane *other = &timeline->trace->lanes[i];
-
+	ARRAY_EACH(other, timeline->trace->lanes, lane) {
 		if (other->kind == LANE_STREAM && other->id == row->id &&
 		    device_number(timeline, other) == device)
 			return 0;

@@ -372,8 +372,7 @@ static uint32_t compare(const struct wait_series *series, struct row_wait *row, 
 {
 	uint32_t count = 0;
 
-	for (uint32_t k = 0; k < series->row.rows; k++) {
-		const struct row_occurrence *item = &series->items[k];
+	ARRAY_EACH(item, series->items, series->row.rows) {
 		uint64_t all =
 			multiply_limited(duration_of_code((uint16_t)item->code), item->ranks);
 		uint64_t wait = item->sum_ns > all ? item->sum_ns - all : 0;

@@ -5,6 +5,7 @@
 
 #include "backend/intra/loaded_kernels.h"
 #include "backend/intra/loss_warnings.h"
+#include "base/array.h"
 #include "base/mutex.h"
 #include "driver/driver.h"
 #include "record/sets/record_sessions.h"
@@ -198,8 +199,7 @@ static void note_clocks(struct launch_reader *reader)
 {
 	const struct decoder *decoder = &reader->decoder;
 
-	for (uint32_t i = 0; i < decoder->layout->unit_count; i++) {
-		const struct decode_unit *unit = &decoder->units[i];
+	ARRAY_EACH(unit, decoder->units, decoder->layout->unit_count) {
 		double mhz = unit->is_there ? decode_mhz(decoder->layout, unit, 0) : 0;
 
 		if (mhz > 0)

@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "backend/intra/calibrate_kernel.h"
+#include "base/array.h"
 #include "base/clock.h"
 #include "base/environment.h"
 #include "base/message.h"
@@ -153,8 +154,7 @@ static void read_launch(const struct decoder *decoder, struct minimum *minimum)
 
 	if (decoder->execution_count != EMPTIES + 2)
 		return;
-	for (uint32_t i = 0; i < EMPTIES + 2; i++) {
-		const struct decode_execution *execution = &decoder->executions[i];
+	ARRAY_EACH(execution, decoder->executions, EMPTIES + 2) {
 		uint32_t index = counts[execution->scope]++;
 		uint64_t *min = &seen.outer[execution->scope == MANY];
 

@@ -63,9 +63,7 @@ static struct clock clock_of(const struct decoder *decoder, double fallback_mhz)
 	const struct decode_unit *longest = NULL;
 	double mhz;
 
-	for (uint32_t u = 0; u < decoder->layout->unit_count; u++) {
-		const struct decode_unit *unit = &decoder->units[u];
-
+	ARRAY_EACH(unit, decoder->units, decoder->layout->unit_count) {
 		if (unit->is_there &&
 		    (!longest || unit->header.end_clock - unit->header.start_clock >
 					 longest->header.end_clock - longest->header.start_clock))

@@ -175,8 +175,7 @@ static bool spread_obstacle(struct candidate *caller, struct candidate *callee)
 
 static bool returns_are_plain(const struct ir_function *function, struct slice type)
 {
-	for (uint32_t b = 0; b < function->block_count; b++) {
-		const struct ir_block *block = &function->blocks[b];
+	ARRAY_EACH(block, function->blocks, function->block_count) {
 		struct slice value = function->lines[block->end_line ? block->end_line - 1 : 0];
 
 		if (block->is_return &&
@@ -295,8 +294,7 @@ static void set_reason(const struct search *search)
 	struct ir_function *kernel = search->kernel;
 	char *reason = kernel->outside_reason;
 
-	for (uint32_t c = 0; c < search->candidate_count; c++) {
-		const struct candidate *candidate = &search->candidates[c];
+	ARRAY_EACH(candidate, search->candidates, search->candidate_count) {
 		struct slice name = candidate->name;
 
 		if (!candidate->marker_count || !candidate->obstacle)

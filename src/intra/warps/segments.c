@@ -64,8 +64,7 @@ static bool find_window(struct warps *warps, uint64_t *unseen)
 
 	warps->from = 0;
 	warps->to = 0;
-	for (uint32_t u = 0; u < decoder->layout->unit_count; u++) {
-		const struct decode_unit *unit = &decoder->units[u];
+	ARRAY_EACH(unit, decoder->units, decoder->layout->unit_count) {
 		uint64_t from;
 
 		if (!unit->is_there)
@@ -268,8 +267,7 @@ static void add_executions(const struct warps *warps, struct warps_sums *sums)
 {
 	const struct decoder *decoder = warps->decoder;
 
-	for (size_t i = 0; i < decoder->execution_count; i++) {
-		const struct decode_execution *execution = &decoder->executions[i];
+	ARRAY_EACH(execution, decoder->executions, decoder->execution_count) {
 		struct warps_cell *cell;
 
 		cell = warps_cell(sums, execution->unit, execution->scope);
@@ -280,9 +278,7 @@ static void add_executions(const struct warps *warps, struct warps_sums *sums)
 		}
 		cell->inclusive += execution->duration;
 	}
-	for (size_t i = 0; i < decoder->late_end_count; i++) {
-		const struct decode_late_end *it = &decoder->late_ends[i];
-
+	ARRAY_EACH(it, decoder->late_ends, decoder->late_end_count) {
 		warps_cell(sums, it->unit, decoder->executions[it->execution].scope)->executions++;
 	}
 }
@@ -335,9 +331,7 @@ static bool find_asyncs(struct warps *warps)
 							      .unit = it->end_unit,
 							      .is_first = true});
 	}
-	for (size_t i = 0; i < decoder->late_end_count; i++) {
-		const struct decode_late_end *it = &decoder->late_ends[i];
-
+	ARRAY_EACH(it, decoder->late_ends, decoder->late_end_count) {
 		add_async_end(warps, (struct warps_async_end){.clock = it->clock,
 							      .execution = it->execution,
 							      .unit = it->unit});

@@ -1,4 +1,5 @@
 /* Source files of sampled lines. */
+#include "base/array.h"
 #include "base/mutex.h"
 #include "record/session/session_parts.h"
 
@@ -130,8 +131,7 @@ static void find_wanted(struct search *search)
 {
 	const struct profile_samples *samples = search->profile->samples;
 
-	for (size_t i = 0; i < samples->function_count; i++) {
-		const struct profile_function *function = &samples->functions[i];
+	ARRAY_EACH(function, samples->functions, samples->function_count) {
 		const char *name = profile_text(search->profile, function->name);
 
 		if (function->code_object &&

@@ -79,9 +79,7 @@ static void write_lines(struct page *page, const struct source_kernel *kernel)
 	if (page->options->query.sass)
 		source_code_init(&code, page->report, kernel);
 	json_key_array(json, "lines");
-	for (size_t i = 0; i < kernel->line_count; i++) {
-		const struct source_line *line = &kernel->lines[i];
-
+	ARRAY_EACH(line, kernel->lines, kernel->line_count) {
 		json_line_break(json);
 		json_begin_array(json);
 		json_int64(json, line->file ? (int64_t)number_of(page, line->file) : -1);

@@ -142,8 +142,7 @@ void source_texts_init(struct source_texts *texts, const struct profile *profile
 	if (!samples)
 		return;
 	texts->texts = xcalloc(samples->source_count, sizeof(*texts->texts));
-	for (size_t i = 0; i < samples->source_count; i++) {
-		const struct profile_source *source = &samples->sources[i];
+	ARRAY_EACH(source, samples->sources, samples->source_count) {
 		struct source_text *text = &texts->texts[texts->count];
 
 		if (!source->length)

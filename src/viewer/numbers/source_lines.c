@@ -291,9 +291,7 @@ const struct source_line *source_hottest(const struct source_kernel *kernel, uin
 {
 	const struct source_line *hottest = NULL;
 
-	for (size_t i = 0; i < kernel->line_count; i++) {
-		const struct source_line *line = &kernel->lines[i];
-
+	ARRAY_EACH(line, kernel->lines, kernel->line_count) {
 		if (!line->file || line->is_inlined || !line->samples.by_reason[reason])
 			continue;
 		if (!hottest ||

@@ -519,8 +519,7 @@ void input_report_losses(const struct profile *profile)
 {
 	size_t count = 0;
 
-	for (size_t i = 0; i < profile->counter_count; i++) {
-		const struct row_counter *counter = &profile->counters[i];
+	ARRAY_EACH(counter, profile->counters, profile->counter_count) {
 		const char *cause = profile_text(profile, counter->name);
 		const char *remedy;
 
