@@ -103,7 +103,6 @@ static struct {
 	struct hash_table numbers; /* code object, offset -> index of the site plus 1 */
 	struct site *sites;
 	size_t count;
-	size_t capacity;
 } known;
 
 static struct ext_mutex lock; /* guards the sites, last_code_number and hidden */
@@ -114,7 +113,7 @@ static _Atomic uint64_t deaths;
 /* File names, or prefixes that end in '/', of frames that are not shown. */
 static struct {
 	char **names;
-	size_t count, capacity;
+	size_t count;
 } hidden;
 
 static pthread_key_t path_key;
@@ -369,7 +368,7 @@ static const struct site *site_find(uint32_t number, PyCodeObject *code, int32_t
 		known.count = 0;
 	}
 	if (!hash_table_reserve(&known.numbers, 1) ||
-	    !ARRAY_ADD(known.sites, known.capacity, known.count, site_make(code, offset)) ||
+	    !ARRAY_ADD(known.sites, known.count, site_make(code, offset)) ||
 	    !hash_table_add(&known.numbers, hash, (uint32_t)known.count))
 		return NULL;
 	return &known.sites[known.count - 1];
@@ -677,7 +676,7 @@ static bool hide(const char *name)
 {
 	char *copy = strdup(name);
 	ext_lock(&lock);
-	bool is_hidden = copy && ARRAY_ADD(hidden.names, hidden.capacity, hidden.count, copy);
+	bool is_hidden = copy && ARRAY_ADD(hidden.names, hidden.count, copy);
 	ext_unlock(&lock);
 	if (!is_hidden)
 		free(copy);

@@ -11,6 +11,8 @@
  */
 #include "ext.h"
 
+#include "base/array.h"
+
 struct open_entry {
 	uint64_t token;
 	uint64_t task; /* the running one of the thread; 0: none */
@@ -298,9 +300,7 @@ static bool entry_take(struct scope *self, uint64_t task, uint64_t *token_out)
 	if (found == UINT32_MAX)
 		return false;
 	*token_out = self->open[found].token;
-	self->open_count--;
-	memmove(&self->open[found], &self->open[found + 1],
-		(self->open_count - found) * sizeof(*self->open));
+	ARRAY_REMOVE(self->open, self->open_count, found);
 	return true;
 }
 

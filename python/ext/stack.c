@@ -23,7 +23,6 @@ struct thread_scopes {
 	PyObject_HEAD
 	struct named_scope *scopes;
 	uint32_t count;
-	size_t capacity;
 	bool has_op;
 	uint64_t op_id;
 	struct proton_context op_context;
@@ -64,23 +63,19 @@ static struct thread_scopes *thread_scopes_get(struct ext_state *state)
 static int thread_scopes_push(struct thread_scopes *self, uint64_t id, uint64_t token,
 			      uint64_t task, PyObject *name)
 {
-	if (self->count == self->capacity &&
-	    !array_reserve(&self->scopes, &self->capacity, self->count + 1,
-			   sizeof(*self->scopes))) {
-		PyErr_NoMemory();
-		return -1;
+	if (ARRAY_ADD(self->scopes, self->count, (struct named_scope){id, token, task, name})) {
+		Py_INCREF(name);
+		return 0;
 	}
-	self->scopes[self->count++] = (struct named_scope){id, token, task, Py_NewRef(name)};
-	return 0;
+	PyErr_NoMemory();
+	return -1;
 }
 
 /* Exits the scope at `index` and removes it. */
 static int thread_scopes_leave(struct ext_state *state, struct thread_scopes *self, uint32_t index)
 {
 	struct named_scope scope = self->scopes[index];
-	self->count--;
-	memmove(&self->scopes[index], &self->scopes[index + 1],
-		(self->count - index) * sizeof(*self->scopes));
+	ARRAY_REMOVE(self->scopes, self->count, index);
 	Py_DECREF(scope.name);
 	if (scope.token == 0)
 		return 0;

@@ -5,9 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define CAPACITY_MIN 16
+
 bool array_reserve(void *data, size_t *capacity, size_t count, size_t element_bytes)
 {
-	size_t wanted = *capacity ? *capacity : 16;
+	size_t wanted = *capacity ? *capacity : CAPACITY_MIN;
 	size_t bytes;
 	void *old, *new;
 
@@ -40,6 +42,18 @@ bool array_reserve_zeros(void *data, size_t *capacity, size_t count, size_t elem
 	if (*capacity > known)
 		memset(bytes + known * element_bytes, 0, (*capacity - known) * element_bytes);
 	return true;
+}
+
+bool array_grow(void *data, size_t count, size_t element_bytes)
+{
+	void *old;
+	size_t capacity;
+
+	memcpy(&old, data, sizeof(old));
+	if (old && (count < CAPACITY_MIN || (count & (count - 1))))
+		return true;
+	capacity = old ? count : 0;
+	return array_reserve(data, &capacity, count + 1, element_bytes);
 }
 
 void array_free_all(void *const *arrays, size_t count)

@@ -4,6 +4,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define ARRAY_LENGTH(a) (sizeof(a) / sizeof((a)[0]))
 
@@ -15,10 +16,32 @@
 bool array_reserve(void *data, size_t *capacity, size_t count, size_t element_bytes);
 /* New elements are zero, up to the capacity. For arrays that are indexed by a number. */
 bool array_reserve_zeros(void *data, size_t *capacity, size_t count, size_t element_bytes);
-/* Adds an element, the last argument. False if out of memory. */
-#define ARRAY_ADD(data, capacity, count, ...)                                                      \
+/*
+ * Adds an element, the last argument, to *data (NULL, or grown by these functions only). False if
+ * out of memory. No capacity is kept: the count says when the array is full, at powers of two.
+ */
+#define ARRAY_ADD(data, count, ...)                                                                \
+	(array_grow(&(data), (size_t)(count), sizeof(*(data))) &&                                  \
+	 ((data)[(count)++] = __VA_ARGS__, true))
+/* The same with a capacity, for an array that is emptied and filled again and again. */
+#define ARRAY_ADD_AGAIN(data, capacity, count, ...)                                                \
 	(array_reserve(&(data), &(capacity), (size_t)(count) + 1, sizeof(*(data))) &&              \
 	 ((data)[(count)++] = __VA_ARGS__, true))
+/* As ARRAY_ADD(), before the element at `index`. */
+#define ARRAY_INSERT(data, count, index, ...)                                                      \
+	(array_grow(&(data), (size_t)(count), sizeof(*(data))) &&                                  \
+	 (memmove(&(data)[(index) + 1], &(data)[index], ((count) - (index)) * sizeof(*(data))),    \
+	  (data)[index] = __VA_ARGS__, (count)++, true))
+#define ARRAY_REMOVE(data, count, index)                                                           \
+	((void)memmove(&(data)[index], &(data)[(index) + 1],                                       \
+		       ((count) - (index)-1) * sizeof(*(data))),                                   \
+	 (void)(count)--)
+/* Makes room for one more element after `count`. */
+bool array_grow(void *data, size_t count, size_t element_bytes);
+
+/* A loop over the elements, by pointers to them. It must not add to the array. */
+#define ARRAY_EACH(item, array, count)                                                             \
+	for (__typeof__((array)[0]) *item = (array); (count) && item < (array) + (count); item++)
 
 /* free() of each; they may be NULL. */
 #define FREE_ALL(...)                                                                              \

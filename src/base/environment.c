@@ -10,7 +10,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -18,6 +17,7 @@
 #include <unistd.h>
 
 #include "base/array.h"
+#include "base/mutex.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards the following */
 static char **array;                                     /* the last one that was made here */
@@ -59,25 +59,22 @@ static bool make_array(size_t count)
 
 bool environment_append(char *entry)
 {
-	size_t count;
-	bool has_room;
+	MUTEX_HOLD(&lock);
+	size_t count = count_entries();
+	bool has_room = environ && environ == array && count + 2 <= array_capacity;
 
-	pthread_mutex_lock(&lock);
-	count = count_entries();
-	has_room = environ && environ == array && count + 2 <= array_capacity;
 	if (has_room || make_array(count)) {
 		array[count + 1] = NULL;
 		__atomic_store_n(&array[count], entry, __ATOMIC_RELEASE);
 		__atomic_store_n(&environ, array, __ATOMIC_RELEASE);
 		has_room = true;
 	}
-	pthread_mutex_unlock(&lock);
 	return has_room;
 }
 
 void environment_remove(const char *entry)
 {
-	pthread_mutex_lock(&lock);
+	MUTEX_HOLD(&lock);
 	for (char **at = environ; at && *at; at++) {
 		if (*at != entry) /* the caller's own string: no other code can have set it */
 			continue;
@@ -85,7 +82,6 @@ void environment_remove(const char *entry)
 			__atomic_store_n(&at[0], at[1], __ATOMIC_RELEASE);
 		break;
 	}
-	pthread_mutex_unlock(&lock);
 }
 
 bool environment_is(const char *name, bool wanted)

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/array.h"
 #include "base/message.h"
 #include "base/strings.h"
 
@@ -184,9 +185,7 @@ static void put_words(const struct option_row *row)
 
 static void put_bash(const struct option_table *table)
 {
-	for (size_t i = 0; i < table->count; i++) {
-		const struct option_row *row = &table->rows[i];
-
+	ARRAY_EACH(row, table->rows, table->count) {
 		if (!row->name || !row->words)
 			continue;
 		printf("\t");

@@ -14,7 +14,6 @@
  */
 #include <fcntl.h>
 #include <libproton/proton.h>
-#include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -23,6 +22,7 @@
 #include <unistd.h>
 
 #include "base/message.h"
+#include "base/mutex.h"
 #include "cli/handover.h"
 #include "cli/inject.h"
 #include "format/rank.h"
@@ -447,8 +447,7 @@ int InitializeInjection(void)
 {
 	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-	pthread_mutex_lock(&lock);
+	MUTEX_HOLD(&lock);
 	begin_with_driver();
-	pthread_mutex_unlock(&lock);
 	return 1;
 }

@@ -1,4 +1,5 @@
 /* Binding of a shared library's functions. */
+#include "base/mutex.h"
 #include "driver/library_search.h"
 
 #include <dlfcn.h>
@@ -9,11 +10,10 @@ int functions_load_once(struct functions_once *once, int (*load)(struct proton_e
 {
 	int status = PROTON_OK;
 
-	pthread_mutex_lock(&once->lock);
+	MUTEX_HOLD(&once->lock);
 	if (!once->is_loaded)
 		status = load(err);
 	once->is_loaded = status == PROTON_OK;
-	pthread_mutex_unlock(&once->lock);
 	return status;
 }
 

@@ -2,7 +2,6 @@
 #include "driver/gpu_state.h"
 
 #include <dlfcn.h>
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -10,6 +9,7 @@
 
 #include "base/array.h"
 #include "base/clock.h"
+#include "base/mutex.h"
 #include "driver/library_search.h"
 #include "record/store/devices.h"
 
@@ -176,21 +176,19 @@ static void sample_all(void)
 
 void gpu_state_sample(void)
 {
-	pthread_mutex_lock(&lock);
+	MUTEX_HOLD(&lock);
 	if (atomic_load_explicit(&library, memory_order_relaxed) == NVML_UNTRIED)
 		load();
 	if (atomic_load_explicit(&library, memory_order_relaxed) == NVML_LOADED &&
 	    (!sampled_ns || clock_monotonic_ns() - sampled_ns >= INTERVAL_NS))
 		sample_all();
-	pthread_mutex_unlock(&lock);
 }
 
 void gpu_state_clear(void)
 {
-	pthread_mutex_lock(&lock);
+	MUTEX_HOLD(&lock);
 	memset(gpus, 0, sizeof(gpus));
 	sampled_ns = 0;
-	pthread_mutex_unlock(&lock);
 }
 
 void gpu_state_forked(void)
@@ -243,10 +241,9 @@ void gpu_state_describe(backend_add_fn add, void *user)
 	/* Without the lock: a thread may be loading NVML, and a session starts. */
 	if (atomic_load_explicit(&library, memory_order_acquire) != NVML_LOADED)
 		return;
-	pthread_mutex_lock(&lock);
+	MUTEX_HOLD(&lock);
 	sample_all();
 	for (uint32_t i = 0; i < DEVICE_MAX; i++)
 		if (gpus[i].handle)
 			describe_gpu(add, user, devices_get(i)->id, &gpus[i]);
-	pthread_mutex_unlock(&lock);
 }

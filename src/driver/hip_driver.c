@@ -1,7 +1,6 @@
 /* HIP adapter: implements the functions of `struct driver` with HIP. */
 #include "driver/hip_driver.h"
 
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +8,7 @@
 
 #include "base/array.h"
 #include "base/environment.h"
+#include "base/mutex.h"
 #include "driver/amd_library.h"
 #include "driver/driver.h"
 #include "driver/hip_functions.h"
@@ -158,7 +158,7 @@ static int get_watcher(void **stream)
 		result = HIP_E_NOT_SUPPORTED;
 	if (result)
 		return result;
-	pthread_mutex_lock(&lock);
+	MUTEX_HOLD(&lock);
 	if (!watchers[device]) {
 		if (hip_clear_error(hip.hipDeviceGetStreamPriorityRange(&lowest, &greatest)) != 0)
 			lowest = 0;
@@ -168,7 +168,6 @@ static int get_watcher(void **stream)
 			watchers[device] = NULL;
 	}
 	*stream = watchers[device];
-	pthread_mutex_unlock(&lock);
 	return result;
 }
 

@@ -1,10 +1,10 @@
 /* Functions of libamdhip64. */
 #include "driver/hip_functions.h"
 
-#include <pthread.h>
 #include <stdatomic.h>
 
 #include "base/array.h"
+#include "base/mutex.h"
 #include "driver/amd_library.h"
 #include "driver/library_search.h"
 
@@ -30,13 +30,12 @@ const char *hip_functions_bind(void *library)
 {
 	const char *missing;
 
-	pthread_mutex_lock(&lock);
+	MUTEX_HOLD(&lock);
 	if (find_missing())
 		functions_bind(library, functions, ARRAY_LENGTH(functions), &hip);
 	missing = find_missing();
 	/* release: pairs with hip_functions_find() */
 	atomic_store_explicit(&is_bound, true, memory_order_release);
-	pthread_mutex_unlock(&lock);
 	return missing;
 }
 

@@ -98,7 +98,7 @@ static void add_run(struct chrome_intra *intra, const struct timeline_slice *sli
 	chrome_call_stack(intra->timeline->profile, &made, slice->node);
 	run.args = out_take(&made, &run.length);
 	out_fini(&made);
-	if (run.args && ARRAY_ADD(intra->runs, intra->run_capacity, intra->run_count, run))
+	if (run.args && ARRAY_ADD(intra->runs, intra->run_count, run))
 		return;
 	free(run.args);
 	out_fail(intra->out, ENOMEM);

@@ -90,7 +90,6 @@ struct chrome_intra {
 	/* The runs of the current warp of a CTA, in order of their starts; the current position. */
 	struct chrome_run *runs;
 	size_t run_count;
-	size_t run_capacity;
 	const struct row_lane *lane;
 	struct out pid; /* "pid":"mm Core7 CTA12" of the current CTA */
 	struct out tid; /* "tid":"warp 0 (line 1)" of the current track */

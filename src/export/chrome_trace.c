@@ -299,17 +299,13 @@ static void write_info(const struct chrome *chrome, struct json_writer *json)
 {
 	const struct profile *profile = chrome->profile;
 
-	for (size_t i = 0; i < profile->info_count; i++) {
-		const struct row_info *pair = &profile->info[i];
-
+	ARRAY_EACH(pair, profile->info, profile->info_count) {
 		json_key_string(json, profile_text(profile, pair->key),
 				profile_text(profile, pair->value),
 				string_length(&profile->strings, pair->value));
 	}
 	json_key_uint64(json, "pid", profile->pid);
-	for (size_t i = 0; i < profile->counter_count; i++) {
-		const struct row_counter *counter = &profile->counters[i];
-
+	ARRAY_EACH(counter, profile->counters, profile->counter_count) {
 		if (!counter->is_loss || !counter->value)
 			continue;
 		json_key_uint64(json, profile_text(profile, counter->name), counter->value);

@@ -6,6 +6,7 @@
  */
 #include <math.h>
 
+#include "base/array.h"
 #include "export/export_view.h"
 #include "format/csv_write.h"
 
@@ -26,8 +27,7 @@ static void write_title(struct csv *csv, const char *name, const char *suffix)
 static void write_head(struct csv *csv, const struct export_view *view)
 {
 	out_text(csv->out, "path,name,depth,device");
-	for (size_t m = 0; m < view->metric_count; m++) {
-		const struct export_metric *metric = &view->metrics[m];
+	ARRAY_EACH(metric, view->metrics, view->metric_count) {
 		bool has_two = metric->is_inclusive && metric->own.values;
 
 		write_title(csv, metric->name, has_two ? " (inc)" : "");
@@ -81,8 +81,7 @@ static void write_line(struct csv *csv, const struct export_walk *walk)
 	out_byte(csv->out, ',');
 	out_u64(csv->out, walk->level);
 	write_devices(csv, view->profile, node);
-	for (size_t m = 0; m < view->metric_count; m++) {
-		const struct export_metric *metric = &view->metrics[m];
+	ARRAY_EACH(metric, view->metrics, view->metric_count) {
 		uint32_t word = metric->words ? metric->word[node] : EXPORT_NO_WORD;
 
 		if (metric->total.values)

@@ -7,6 +7,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "base/array.h"
 #include "base/buf.h"
 #include "export/export_view.h"
 #include "export/html_timeline.h"
@@ -75,9 +76,7 @@ static void write_info(struct html *html)
 	}
 	json_end_array(json);
 	json_key_array(json, "losses");
-	for (size_t i = 0; i < profile->counter_count; i++) {
-		const struct row_counter *counter = &profile->counters[i];
-
+	ARRAY_EACH(counter, profile->counters, profile->counter_count) {
 		if (!counter->is_loss || !counter->value)
 			continue;
 		json_begin_array(json);
@@ -95,8 +94,7 @@ static void write_devices(struct html *html)
 	struct json_writer *json = &html->json;
 
 	json_key_array(json, "devices");
-	for (size_t i = 0; i < report->device_count; i++) {
-		const struct report_device *device = &report->devices[i];
+	ARRAY_EACH(device, report->devices, report->device_count) {
 		const struct row_device *row = &profile->devices[device->device];
 
 		json_begin_object(json);
@@ -173,9 +171,7 @@ static void write_kernels(struct html *html)
 	struct json_writer *json = &html->json;
 
 	json_key_array(json, "kernels");
-	for (size_t i = 0; i < report->kernel_count; i++) {
-		const struct report_kernel *kernel = &report->kernels[i];
-
+	ARRAY_EACH(kernel, report->kernels, report->kernel_count) {
 		json_line_break(json);
 		json_begin_array(json);
 		json_uint64(json, html->tree.number_of_frame[kernel->frame]);

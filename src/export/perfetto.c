@@ -76,11 +76,9 @@ struct perfetto {
 	uint64_t *known_counters;
 	uint64_t *ends_ns; /* of the open slices of the current track */
 	size_t open_count;
-	size_t open_capacity;
 	/* Flows of the current CTA: their target tracks may follow later. */
 	struct arrow *arrows;
 	size_t arrow_count;
-	size_t arrow_capacity;
 	struct out text;
 };
 
@@ -431,17 +429,15 @@ static void write_group(struct perfetto *p, const struct timeline_track *track)
 
 static void keep_arrow(struct perfetto *p, const struct timeline_slice *slice)
 {
-	if (!array_reserve(&p->arrows, &p->arrow_capacity, p->arrow_count + 1,
-			   sizeof(*p->arrows))) {
-		out_fail(p->file, ENOMEM);
-		return;
-	}
-	p->arrows[p->arrow_count++] = (struct arrow){
+	struct arrow arrow = {
 		.end_ns = slice->end_ns,
 		.track = uuid_of(slice->end_track),
 		.frame = p->profile->nodes[slice->node].frame,
 		.row = slice->row,
 	};
+
+	if (!ARRAY_ADD(p->arrows, p->arrow_count, arrow))
+		out_fail(p->file, ENOMEM);
 }
 
 /* After all tracks of a CTA are described: writes the targets of its flows, as instants. */
@@ -579,10 +575,7 @@ static void write_slice(void *context, const struct timeline_slice *slice)
 	}
 	if (slice->track->kind == TRACK_STREAM) { /* slices of streams do not nest */
 		write_end(p, slice->track, slice->end_ns);
-	} else if (array_reserve(&p->ends_ns, &p->open_capacity, p->open_count + 1,
-				 sizeof(*p->ends_ns))) {
-		p->ends_ns[p->open_count++] = slice->end_ns;
-	} else {
+	} else if (!ARRAY_ADD(p->ends_ns, p->open_count, slice->end_ns)) {
 		out_fail(p->file, ENOMEM);
 	}
 	if (slice->end_track)
@@ -666,9 +659,7 @@ static void write_losses(struct perfetto *p)
 	const struct profile *profile = p->profile;
 	bool has_track = false;
 
-	for (size_t i = 0; i < profile->counter_count; i++) {
-		const struct row_counter *counter = &profile->counters[i];
-
+	ARRAY_EACH(counter, profile->counters, profile->counter_count) {
 		if (!counter->is_loss || !counter->value)
 			continue;
 		if (!has_track) {

@@ -158,7 +158,6 @@ struct moment {
 struct moments {
 	struct moment *rows;
 	size_t count;
-	size_t capacity;
 };
 
 /* Arrays by node. */
@@ -192,6 +191,7 @@ static bool collect_moments(const struct profile_trace *trace, const struct plac
 		const struct row_event *event = trace_event(trace, row);
 		bool is_kernel = event && event->kind == EVENT_KERNEL;
 		const struct row_event *launch;
+		struct moment moment;
 		uint32_t node, scope;
 
 		if (!event || (!is_kernel && event->kind != EVENT_SCOPE) ||
@@ -201,17 +201,16 @@ static bool collect_moments(const struct profile_trace *trace, const struct plac
 		scope = is_kernel ? places->scopes[node] : places->is_scope[node] ? node : 0;
 		if (!scope)
 			continue;
-		if (!array_reserve(&moments->rows, &moments->capacity, moments->count + 1,
-				   sizeof(*moments->rows)))
-			return false;
 		launch = is_kernel ? trace_event(trace, event->link) : NULL;
-		moments->rows[moments->count++] = (struct moment){
+		moment = (struct moment){
 			.ns = launch && launch->kind == EVENT_LAUNCH ? launch->start_ns
 								     : event->start_ns,
 			.scope = scope,
 			.row = (uint32_t)row,
 			.is_kernel = is_kernel,
 		};
+		if (!ARRAY_ADD(moments->rows, moments->count, moment))
+			return false;
 	}
 	return true;
 }
@@ -225,8 +224,6 @@ ARRAY_ORDER(compare_rows, uint32_t, ORDER_OF(*a, *b))
 
 static bool connect_moments(struct timeline_backward *backward, const struct moments *moments)
 {
-	size_t arrow_capacity = 0;
-	size_t scope_capacity = 0;
 	uint32_t runs = 0; /* since the last backward kernel of the scope */
 
 	for (size_t i = 0; i < moments->count; i++) {
@@ -239,16 +236,12 @@ static bool connect_moments(struct timeline_backward *backward, const struct mom
 			continue;
 		}
 		if (runs == 1) {
-			size_t count = backward->count;
+			size_t arrow_count = backward->count;
 
-			if (!array_reserve(&backward->arrows, &arrow_capacity, count + 1,
-					   sizeof(*backward->arrows)) ||
-			    !array_reserve(&backward->scopes, &scope_capacity, count + 1,
-					   sizeof(*backward->scopes)))
+			if (!ARRAY_ADD(backward->arrows, arrow_count,
+				       (struct backward_arrow){moment->row, moment[-1].row}) ||
+			    !ARRAY_ADD(backward->scopes, backward->count, moment[-1].row))
 				return false;
-			backward->arrows[count] =
-				(struct backward_arrow){moment->row, moment[-1].row};
-			backward->scopes[backward->count++] = moment[-1].row;
 		}
 		runs = 0;
 	}
@@ -351,9 +344,7 @@ static uint32_t tid_of(const struct timeline *timeline, uint32_t lane, uint32_t 
 
 	if (row->id >= TID_PER_DEVICE || device >= TID_DEVICES)
 		return 0;
-	for (uint32_t i = 0; i < lane; i++) {
-		const struct row_lane *other = &timeline->trace->lanes[i];
-
+	ARRAY_EACH(other, timeline->trace->lanes, lane) {
 		if (other->kind == LANE_STREAM && other->id == row->id &&
 		    device_number(timeline, other) == device)
 			return 0;
@@ -666,7 +657,6 @@ static bool walk_thread(struct walk *walk, uint32_t lane)
 	const struct timeline_track *track = &timeline->tracks[lane];
 	uint64_t *ends_ns = NULL;
 	size_t depth = 0;
-	size_t capacity = 0;
 
 	walk->sink->track(walk->sink->context, track);
 	for (uint64_t i = timeline->first[lane]; i < timeline->first[lane + 1]; i++) {
@@ -678,9 +668,8 @@ static bool walk_thread(struct walk *walk, uint32_t lane)
 			depth--;
 		if (depth && slice.end_ns > ends_ns[depth - 1])
 			slice.end_ns = ends_ns[depth - 1];
-		if (!array_reserve(&ends_ns, &capacity, depth + 1, sizeof(*ends_ns)))
+		if (!ARRAY_ADD(ends_ns, depth, slice.end_ns))
 			return false;
-		ends_ns[depth++] = slice.end_ns;
 		walk->sink->slice(walk->sink->context, &slice);
 	}
 	walk->sink->track_end(walk->sink->context, track);

@@ -96,11 +96,10 @@ static enum token_kind begin_container(struct msgpack_reader *reader, uint64_t c
 {
 	if (reader->depth >= TOKEN_DEPTH_MAX)
 		return fail_read(reader, "nested too deeply", token);
-	if (!array_reserve(&reader->levels, &reader->level_capacity, reader->depth + 1,
-			   sizeof(*reader->levels)))
+	if (!ARRAY_ADD(reader->levels, reader->depth,
+		       (struct msgpack_level){.left = is_map ? 2 * count : count,
+					      .is_map = is_map}))
 		return fail_read(reader, out_of_memory, token);
-	reader->levels[reader->depth++] =
-		(struct msgpack_level){.left = is_map ? 2 * count : count, .is_map = is_map};
 	return token->kind = is_map ? TOKEN_OBJECT : TOKEN_ARRAY;
 }
 

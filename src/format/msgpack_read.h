@@ -15,7 +15,6 @@ struct msgpack_reader {
 	const uint8_t *at;
 	const uint8_t *end;
 	struct msgpack_level *levels; /* open containers */
-	size_t level_capacity;
 	uint32_t depth;
 	bool is_done;  /* the outermost value has been read */
 	char *scratch; /* the last string, if it had to be repaired */

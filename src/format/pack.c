@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/array.h"
 #include "base/strings.h"
 
 /* Rows of a group that decide about its transforms. */
@@ -402,8 +403,7 @@ static void restore(const struct columns *columns, const struct column *column,
 static bool take_group(struct input *in, const struct columns *columns, char *rows,
 		       uint64_t *numbers, uint64_t first, uint64_t end)
 {
-	for (uint32_t c = 0; c < columns->count; c++) {
-		const struct column *column = &columns->column[c];
+	ARRAY_EACH(column, columns->column, columns->count) {
 		unsigned char transform;
 		bool has_any;
 

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/buf.h"
 #include "format/pack.h"
 
@@ -139,9 +140,7 @@ static uint64_t present_bytes(struct profile_view *view, const struct file_heade
 {
 	uint64_t bytes = 0;
 
-	for (uint32_t i = 0; i < header->extent_count; i++) {
-		const struct file_extent *extent = &header->extents[i];
-
+	ARRAY_EACH(extent, header->extents, header->extent_count) {
 		if (extent->table != table)
 			continue;
 		if (extent->offset > length || extent->bytes > length - extent->offset) {

@@ -72,8 +72,7 @@ bool layout_sum(struct instrument_layout *layout, uint16_t scope, uint16_t paren
 
 static bool add_count(struct instrument_layout *layout, struct instrument_sum_count count)
 {
-	return ARRAY_ADD(layout->sum_counts, layout->sum_counts_capacity, layout->sum_counts_count,
-			 count);
+	return ARRAY_ADD(layout->sum_counts, layout->sum_counts_count, count);
 }
 
 bool layout_sum_count(struct instrument_layout *layout, uint32_t sum, uint32_t word, bool is_end)
@@ -98,7 +97,6 @@ void layout_drop_sums(struct instrument_layout *layout)
 	layout->sum_count = 0;
 	layout->sum_counts = NULL;
 	layout->sum_counts_count = 0;
-	layout->sum_counts_capacity = 0;
 }
 
 void layout_fini(struct instrument_layout *layout)
@@ -129,9 +127,7 @@ static void write_nesting(const struct instrument_layout *layout, struct out *ou
 
 static void write_sums(const struct instrument_layout *layout, struct out *out)
 {
-	for (uint32_t i = 0; i < layout->sum_count; i++) {
-		const struct instrument_sum *sum = &layout->sums[i];
-
+	ARRAY_EACH(sum, layout->sums, layout->sum_count) {
 		/* INSTRUMENT_NO_SUM becomes 0. */
 		out_printf(out, "sum %u %u %u %u %u %u\n", sum->scope, (uint16_t)(sum->parent + 1),
 			   sum->start_reads, sum->end_reads, sum->records_before,
@@ -141,9 +137,7 @@ static void write_sums(const struct instrument_layout *layout, struct out *out)
 		if (layout->sums[i].min_word != INSTRUMENT_NO_SUM)
 			out_printf(out, "extremes %u %u %u\n", i, layout->sums[i].min_word,
 				   layout->sums[i].max_word);
-	for (uint32_t i = 0; i < layout->sum_counts_count; i++) {
-		const struct instrument_sum_count *count = &layout->sum_counts[i];
-
+	ARRAY_EACH(count, layout->sum_counts, layout->sum_counts_count) {
 		out_printf(out, "%s %u %u %u\n", count->is_end ? "ends" : "starts", count->sum,
 			   count->word, count->times);
 	}

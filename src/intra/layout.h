@@ -148,7 +148,6 @@ struct instrument_layout {
 	struct instrument_sum *sums;                           /* owned */
 	uint32_t sum_counts_count;
 	struct instrument_sum_count *sum_counts; /* owned */
-	size_t sum_counts_capacity;
 };
 
 /* Offsets in the memory of one CTA, in bytes. */

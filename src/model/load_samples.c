@@ -62,8 +62,8 @@ struct loading {
 	/* Of one function: */
 	struct target *targets;
 	struct part *parts; /* then also the divided ones */
-	size_t target_count, target_capacity;
-	size_t part_count, part_capacity;
+	size_t target_count;
+	size_t part_count;
 	struct hash_table children; /* nodes of lines: hash_pair(parent, frame) */
 	uint64_t budget; /* runs that may still be used; a legitimate file uses each a few times */
 	struct {
@@ -252,15 +252,14 @@ static void add_function(struct loading *loading, size_t from, size_t to)
 static void add_target(struct loading *loading, uint32_t node, uint64_t weight)
 {
 	loading->profile->out_of_memory |=
-		!ARRAY_ADD(loading->targets, loading->target_capacity, loading->target_count,
+		!ARRAY_ADD(loading->targets, loading->target_count,
 			   (struct target){.node = node, .weight = weight});
 }
 
 static void add_part(struct loading *loading, uint32_t node, uint32_t frame, uint32_t reason,
 		     uint64_t samples)
 {
-	loading->profile->out_of_memory |= !ARRAY_ADD(loading->parts, loading->part_capacity,
-						      loading->part_count,
+	loading->profile->out_of_memory |= !ARRAY_ADD(loading->parts, loading->part_count,
 						      (struct part){node, frame, reason, samples});
 }
 

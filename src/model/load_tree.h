@@ -42,7 +42,7 @@ struct root_name {
 
 struct root_metrics {
 	struct root_name *names; /* sorted by tree_settle_metrics() */
-	size_t count, capacity;
+	size_t count;
 	bool is_known; /* ROOT's metrics were read */
 };
 

@@ -114,7 +114,7 @@ static void store_scalar(struct tree_loader *loader, uint32_t node, uint32_t nam
 	}
 	if (node == 0 && !loader->is_root_rest && type != PROTON_METRIC_STRING) {
 		loader->profile->out_of_memory |=
-			!ARRAY_ADD(loader->root.names, loader->root.capacity, loader->root.count,
+			!ARRAY_ADD(loader->root.names, loader->root.count,
 				   (struct root_name){.name = name, .type = (uint16_t)type});
 		if (type == PROTON_METRIC_INT64 ? !value.as.int64 : value.as.float64 == 0)
 			return;

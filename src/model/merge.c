@@ -453,8 +453,7 @@ static void merge_counters(struct merge *merge)
 	const struct profile *source = merge->source;
 	struct profile *target = merge->target;
 
-	for (size_t i = 0; i < source->counter_count; i++) {
-		const struct row_counter *from = &source->counters[i];
+	ARRAY_EACH(from, source->counters, source->counter_count) {
 		uint32_t name = find_text(merge, from->name);
 		uint32_t found =
 			name == STRING_NONE ? 0 : hash_table_find(&merge->counters, hash_u64(name));

@@ -244,6 +244,14 @@ uint32_t profile_config(struct profile *profile, uint32_t first, const struct ro
 	return first;
 }
 
+void profile_first_rows(struct profile *profile)
+{
+	APPEND(profile, histograms, histogram, NULL);
+	APPEND(profile, values, value, NULL);
+	APPEND(profile, kernels, kernel, NULL);
+	APPEND(profile, configs, config, NULL);
+}
+
 uint32_t profile_histogram(struct profile *profile)
 {
 	return APPEND(profile, histograms, histogram, NULL);

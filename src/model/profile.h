@@ -147,6 +147,8 @@ struct profile_kernel *profile_kernel(struct profile *profile, uint32_t node, ui
  */
 uint32_t profile_config(struct profile *profile, uint32_t first, const struct row_config *added);
 uint32_t profile_histogram(struct profile *profile);
+/* The rows at index 0 of arrays that use 0 for none. */
+void profile_first_rows(struct profile *profile);
 
 /*
  * Adds `from`, a value of the same type, to value `index`, or stores it if `is_new`. A property is

@@ -26,15 +26,9 @@ struct profile *profile_new(void)
 						.name = profile_add_text(profile, "ROOT")});
 	/* The elements at index 0. */
 	profile_node(profile, 0, 0);
-	profile_histogram(profile);
+	profile_first_rows(profile);
 	profile_vector(profile, NULL, 0);
-	if (profile->out_of_memory ||
-	    !ARRAY_ADD(profile->values, profile->value_capacity, profile->value_count,
-		       (struct profile_value){0}) ||
-	    !ARRAY_ADD(profile->kernels, profile->kernel_capacity, profile->kernel_count,
-		       (struct profile_kernel){0}) ||
-	    !ARRAY_ADD(profile->configs, profile->config_capacity, profile->config_count,
-		       (struct row_config){0})) {
+	if (profile->out_of_memory) {
 		profile_free(profile);
 		return NULL;
 	}

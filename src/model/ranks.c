@@ -37,8 +37,7 @@ struct profile_ranks *ranks_of(struct profile *profile)
 	if (ranks)
 		return ranks;
 	ranks = calloc(1, sizeof(*ranks));
-	if (ranks && !ARRAY_ADD(ranks->spreads, ranks->spread_capacity, ranks->spread_count,
-				(struct row_spread){0})) {
+	if (ranks && !ARRAY_ADD(ranks->spreads, ranks->spread_count, (struct row_spread){0})) {
 		free(ranks);
 		ranks = NULL;
 	}
@@ -98,7 +97,7 @@ static struct row_spread *spread_at(struct profile *profile, uint32_t node)
 		return NULL;
 	}
 	if (!ranks->spread_of_node[node]) {
-		if (!ARRAY_ADD(ranks->spreads, ranks->spread_capacity, ranks->spread_count,
+		if (!ARRAY_ADD(ranks->spreads, ranks->spread_count,
 			       (struct row_spread){.node = node})) {
 			profile->out_of_memory = true;
 			return NULL;
@@ -319,7 +318,7 @@ static void add_row(struct profile *target, struct row_rank row)
 {
 	struct profile_ranks *ranks = target->ranks;
 
-	if (!ARRAY_ADD(ranks->rows, ranks->capacity, ranks->count, row))
+	if (!ARRAY_ADD(ranks->rows, ranks->count, row))
 		target->out_of_memory = true;
 }
 
@@ -430,13 +429,11 @@ static void move_statistics(struct profile_ranks *to, struct profile_ranks *from
 
 	to->spreads = from->spreads;
 	to->spread_count = from->spread_count;
-	to->spread_capacity = from->spread_capacity;
 	to->spread_of_node = from->spread_of_node;
 	to->node_capacity = from->node_capacity;
 	to->values = from->values;
 	from->spreads = empty.spreads;
 	from->spread_count = empty.spread_count;
-	from->spread_capacity = empty.spread_capacity;
 	from->spread_of_node = empty.spread_of_node;
 	from->node_capacity = empty.node_capacity;
 	from->values = empty.values;

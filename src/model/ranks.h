@@ -26,9 +26,9 @@ struct rank_kept {
 
 struct profile_ranks {
 	struct row_rank *rows; /* strings belong to the profile */
-	size_t count, capacity;
+	size_t count;
 	struct row_spread *spreads; /* 0 is unused */
-	size_t spread_count, spread_capacity;
+	size_t spread_count;
 	uint32_t *spread_of_node; /* 0: no kernel time */
 	size_t node_capacity;
 	struct value_spreads values;

@@ -132,9 +132,9 @@ static struct row_value_spread *make_value_row(struct value_spreads *spreads, ui
 
 	if (row)
 		return &spreads->rows[row];
-	if ((!spreads->count && !ARRAY_ADD(spreads->rows, spreads->capacity, spreads->count,
-					   (struct row_value_spread){0})) ||
-	    !ARRAY_ADD(spreads->rows, spreads->capacity, spreads->count,
+	if ((!spreads->count &&
+	     !ARRAY_ADD(spreads->rows, spreads->count, (struct row_value_spread){0})) ||
+	    !ARRAY_ADD(spreads->rows, spreads->count,
 		       (struct row_value_spread){
 			       .node = node, .metric = metric, .type = PROTON_METRIC_INT64}) ||
 	    !hash_table_add(&spreads->index, hash_pair(node, metric), (uint32_t)spreads->count - 1))

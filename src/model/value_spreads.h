@@ -59,7 +59,7 @@ const uint64_t *rank_values_numbers(const struct rank_values *values, uint32_t i
 
 struct value_spreads {
 	struct row_value_spread *rows; /* 0 is unused */
-	size_t count, capacity;
+	size_t count;
 	struct hash_table index; /* (node, metric) -> row */
 };
 

@@ -52,7 +52,7 @@ static struct wait_series *series_at(struct profile *profile, const struct row_w
 		return &waits->series[found - 1];
 	if (!waits || waits->count >= SERIES_MAX)
 		return NULL;
-	if (!ARRAY_ADD(waits->series, waits->capacity, waits->count,
+	if (!ARRAY_ADD(waits->series, waits->count,
 		       (struct wait_series){.row = {.node = row->node,
 						    .flags = row->flags & COLLECTIVE_HOST,
 						    .group = row->group,
@@ -288,8 +288,7 @@ void waits_copy(struct profile *target, const struct profile *source, const stru
 
 		row.node = maps->nodes[row.node];
 		row.group = profile_add_text(target, group);
-		if (!ARRAY_ADD(waits->durations, waits->duration_capacity, waits->duration_count,
-			       row))
+		if (!ARRAY_ADD(waits->durations, waits->duration_count, row))
 			target->out_of_memory = true;
 	}
 }
@@ -373,8 +372,7 @@ static uint32_t compare(const struct wait_series *series, struct row_wait *row, 
 {
 	uint32_t count = 0;
 
-	for (uint32_t k = 0; k < series->row.rows; k++) {
-		const struct row_occurrence *item = &series->items[k];
+	ARRAY_EACH(item, series->items, series->row.rows) {
 		uint64_t all =
 			multiply_limited(duration_of_code((uint16_t)item->code), item->ranks);
 		uint64_t wait = item->sum_ns > all ? item->sum_ns - all : 0;
@@ -502,8 +500,7 @@ static void load_durations(struct profile *profile, const struct profile_view *v
 		group = profile_view_string(view, row.group, &length);
 		row.group = length <= GROUP_BYTES_MAX ? profile_string(profile, group, length) : 0;
 		waits = waits_of(profile);
-		if (!waits || !ARRAY_ADD(waits->durations, waits->duration_capacity,
-					 waits->duration_count, row)) {
+		if (!waits || !ARRAY_ADD(waits->durations, waits->duration_count, row)) {
 			profile->out_of_memory = true;
 			return;
 		}

@@ -32,9 +32,9 @@ struct wait_series {
 struct profile_waits {
 	/* One rank's; with nodes and groups of the profile. */
 	struct row_durations *durations;
-	size_t duration_count, duration_capacity;
+	size_t duration_count;
 	struct wait_series *series;
-	size_t count, capacity;
+	size_t count;
 	struct hash_table index; /* by node, kind and communicator; + 1 */
 	size_t occurrences;
 	uint32_t serial;

@@ -1,7 +1,7 @@
 /* Starting and stopping of backends without holding a lock. */
+#include "base/mutex.h"
 #include "record/backend.h"
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
@@ -166,7 +166,7 @@ int backend_use_take(const struct backend *backend, const char *mode, bool wants
 	if (strlen(mode) >= MODE_MAX)
 		return err_set(err, PROTON_E_INVALID, "the mode is longer than %u bytes",
 			       MODE_MAX - 1);
-	pthread_mutex_lock(&backend_use_lock);
+	MUTEX_HOLD(&backend_use_lock);
 	wait_settled(use);
 	if (use->state == STOPPED) {
 		status = check_other_gpu(backend, err);
@@ -186,15 +186,13 @@ int backend_use_take(const struct backend *backend, const char *mode, bool wants
 		if (status != PROTON_OK)
 			release(backend, use, false);
 	}
-	pthread_mutex_unlock(&backend_use_lock);
 	return status;
 }
 
 void backend_use_release(const struct backend *backend, bool wants_memory)
 {
-	pthread_mutex_lock(&backend_use_lock);
+	MUTEX_HOLD(&backend_use_lock);
 	release(backend, use_of_backend(backend), wants_memory);
-	pthread_mutex_unlock(&backend_use_lock);
 }
 
 int backend_use_flush(const struct backend *backend, struct proton_error *err)
@@ -240,25 +238,22 @@ void backend_use_rest(const struct backend *backend, bool (*is_idle)(void))
 
 	if (!backend->rest || is_moving)
 		return;
-	pthread_mutex_lock(&backend_use_lock);
+	MUTEX_HOLD(&backend_use_lock);
 	if (use->state == RUNNING && !use->is_resting && !use->flushes && is_idle())
 		rest_backend(backend, use, false);
-	pthread_mutex_unlock(&backend_use_lock);
 }
 
 bool backend_use_change(const struct backend *backend, void (*change)(void))
 {
 	struct use *use = use_of_backend(backend);
-	bool is_free;
+	MUTEX_HOLD(&backend_use_lock);
+	bool is_free = use->state == RUNNING && !use->is_resting && !use->flushes;
 
-	pthread_mutex_lock(&backend_use_lock);
-	is_free = use->state == RUNNING && !use->is_resting && !use->flushes;
 	if (is_free) {
 		move_use(use, CHANGING);
 		change();
 		settle_use(use, RUNNING);
 	}
-	pthread_mutex_unlock(&backend_use_lock);
 	return is_free;
 }
 
@@ -268,7 +263,7 @@ void backend_use_end(const struct backend *backend)
 
 	if (!backend->rest || is_moving)
 		return;
-	pthread_mutex_lock(&backend_use_lock);
+	MUTEX_HOLD(&backend_use_lock);
 	wait_settled(use);
 	while (use->state == RUNNING && use->flushes) {
 		pthread_cond_wait(&moved, &backend_use_lock);
@@ -276,21 +271,17 @@ void backend_use_end(const struct backend *backend)
 	}
 	if (use->state == RUNNING && !use->is_resting && use->users == 1)
 		rest_backend(backend, use, true);
-	pthread_mutex_unlock(&backend_use_lock);
 }
 
 int backend_use_wake(const struct backend *backend, struct proton_error *err)
 {
 	struct use *use = use_of_backend(backend);
-	int status;
 
 	if (!backend->wake || is_moving)
 		return PROTON_OK;
-	pthread_mutex_lock(&backend_use_lock);
+	MUTEX_HOLD(&backend_use_lock);
 	wait_settled(use);
-	status = wake_backend(backend, use, err);
-	pthread_mutex_unlock(&backend_use_lock);
-	return status;
+	return wake_backend(backend, use, err);
 }
 
 bool proton_leave_vendor(void)
@@ -298,7 +289,7 @@ bool proton_leave_vendor(void)
 	const struct backend *backend;
 	bool is_free = true;
 
-	pthread_mutex_lock(&backend_use_lock);
+	MUTEX_HOLD(&backend_use_lock);
 	for (size_t i = 0; (backend = backend_at(i)); i++) {
 		struct use *use = use_of_backend(backend);
 
@@ -313,7 +304,6 @@ bool proton_leave_vendor(void)
 		is_free &= backend->leave();
 		settle_use(use, STOPPED);
 	}
-	pthread_mutex_unlock(&backend_use_lock);
 	return is_free;
 }
 
@@ -343,11 +333,10 @@ static int resume_backend(const struct backend *backend, struct proton_error *er
 	/* A start on this thread that initializes the driver is about to begin anyway. */
 	if (!backend->resume || is_moving)
 		return PROTON_OK;
-	pthread_mutex_lock(&backend_use_lock);
+	MUTEX_HOLD(&backend_use_lock);
 	wait_settled(use);
 	if (use->state == RUNNING)
 		status = change_backend(use, backend->resume, err);
-	pthread_mutex_unlock(&backend_use_lock);
 	return status;
 }
 
@@ -401,10 +390,9 @@ int proton_driver_initialises(struct proton_error *err)
 		status = resume_backend(backend, &why);
 	if (status == PROTON_OK)
 		return PROTON_OK;
-	pthread_mutex_lock(&failure_lock);
+	MUTEX_HOLD(&failure_lock);
 	failure = why;
 	failed = getpid();
-	pthread_mutex_unlock(&failure_lock);
 	return err_set(err, status, "%s", why.text);
 }
 
@@ -412,10 +400,9 @@ int backend_use_driver_failure(struct proton_error *err)
 {
 	int status = PROTON_OK;
 
-	pthread_mutex_lock(&failure_lock);
+	MUTEX_HOLD(&failure_lock);
 	if (failed == getpid())
 		status = err_set(err, failure.status, "no GPU activity was recorded: %s",
 				 failure.text);
-	pthread_mutex_unlock(&failure_lock);
 	return status;
 }

@@ -120,8 +120,7 @@ static bool read_abbreviations(struct debug_info *debug, uint64_t offset)
 		abbreviation.attributes = reader.at;
 		if (!skip_specifications(debug, &reader))
 			return false;
-		if (!ARRAY_ADD(debug->table, debug->table_capacity, debug->table_count,
-			       abbreviation)) {
+		if (!ARRAY_ADD(debug->table, debug->table_count, abbreviation)) {
 			debug->is_out_of_memory = true;
 			return false;
 		}

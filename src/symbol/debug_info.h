@@ -58,7 +58,7 @@ struct debug_info {
 	unsigned version, offset_size, address_size;
 	struct debug_entry root;
 	struct debug_abbreviation *table;
-	size_t table_count, table_capacity;
+	size_t table_count;
 	uint64_t table_offset;
 	bool is_out_of_memory;
 };

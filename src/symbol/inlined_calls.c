@@ -23,7 +23,7 @@ struct walk {
 	const struct code_object *object;
 	struct debug_info debug;
 	struct extent *extents;
-	size_t count, capacity, limit;
+	size_t count, limit;
 	bool is_out_of_memory;
 };
 
@@ -63,7 +63,7 @@ static bool add_extent(void *user, uint64_t begin, uint64_t end)
 	    !code_object_find_code(walk->object, begin, &extent.section, &extent.begin))
 		return true;
 	extent.end = extent.begin + (end - begin);
-	walk->is_out_of_memory |= !ARRAY_ADD(walk->extents, walk->capacity, walk->count, extent);
+	walk->is_out_of_memory |= !ARRAY_ADD(walk->extents, walk->count, extent);
 	return !walk->is_out_of_memory;
 }
 
@@ -81,7 +81,7 @@ static uint32_t add_call(struct walk *walk, const struct debug_entry *entry, uin
 		.caller = caller,
 	};
 
-	if (!ARRAY_ADD(calls->calls, calls->capacity, calls->count, call)) {
+	if (!ARRAY_ADD(calls->calls, calls->count, call)) {
 		walk->is_out_of_memory = true;
 		return 0;
 	}
@@ -132,7 +132,7 @@ static bool add_range(struct inlined_calls *calls, uint32_t section, uint64_t be
 		last->value = call;
 		return true;
 	}
-	return ARRAY_ADD(ranges->segments, ranges->capacity, ranges->count,
+	return ARRAY_ADD(ranges->segments, ranges->count,
 			 (struct segment){.begin = begin, .section = section, .value = call});
 }
 

@@ -25,12 +25,12 @@ struct segment {
 
 struct segments {
 	struct segment *segments; /* by section and begin */
-	size_t count, capacity;
+	size_t count;
 };
 
 struct inlined_calls {
 	struct inlined_call *calls; /* after their callers */
-	size_t count, capacity;
+	size_t count;
 	struct segments ranges; /* index + 1 of the innermost call */
 	bool is_known;          /* the code object has .debug_info, so other code is not inlined */
 };

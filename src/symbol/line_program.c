@@ -61,7 +61,7 @@ struct program {
 static void add_name(struct program *program, const char *name, uint64_t directory, size_t *count)
 {
 	struct line_rows *rows = program->rows;
-	bool is_added = ARRAY_ADD(rows->names, rows->name_capacity, rows->name_count,
+	bool is_added = ARRAY_ADD(rows->names, rows->name_count,
 				  (struct line_name){.name = name, .directory = directory});
 
 	*count += is_added;
@@ -225,8 +225,7 @@ static void add_row(struct program *program, bool is_end)
 
 	program->row.file = is_end ? NULL : current_path(program);
 	program->row.is_end = is_end;
-	program->is_out_of_memory |=
-		!ARRAY_ADD(rows->rows, rows->capacity, rows->count, program->row);
+	program->is_out_of_memory |= !ARRAY_ADD(rows->rows, rows->count, program->row);
 }
 
 static void inlined_call(struct program *program, struct reader *operands)
@@ -385,8 +384,8 @@ static void read_units(struct program *program, struct span section)
 		if (!read_header(program))
 			continue;
 		run_program(program);
-		program->is_out_of_memory |= !ARRAY_ADD(rows->units, rows->unit_capacity,
-							rows->unit_count, program->unit);
+		program->is_out_of_memory |=
+			!ARRAY_ADD(rows->units, rows->unit_count, program->unit);
 	}
 }
 

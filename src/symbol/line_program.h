@@ -35,11 +35,11 @@ struct line_unit {
 
 struct line_rows {
 	struct line_row *rows;
-	size_t count, capacity;
+	size_t count;
 	struct line_name *names; /* of all units */
-	size_t name_count, name_capacity;
+	size_t name_count;
 	struct line_unit *units; /* by offset */
-	size_t unit_count, unit_capacity;
+	size_t unit_count;
 	bool has_calls; /* the compiler stores calls that were inlined */
 };
 

@@ -28,7 +28,7 @@ static bool add_segment(struct segments *segments, struct segment segment)
 	if (last && last->section == segment.section && last->value == segment.value &&
 	    last->info == segment.info)
 		return true;
-	return ARRAY_ADD(segments->segments, segments->capacity, segments->count, segment);
+	return ARRAY_ADD(segments->segments, segments->count, segment);
 }
 
 /* By place; at one place the last row counts, and a sequence that starts after one that ends. */
@@ -270,9 +270,7 @@ static void name_calls(struct joining *joining)
 {
 	const struct inlined_calls *calls = joining->calls;
 
-	for (size_t i = 0; i < calls->ranges.count; i++) {
-		const struct segment *range = &calls->ranges.segments[i];
-
+	ARRAY_EACH(range, calls->ranges.segments, calls->ranges.count) {
 		for (uint32_t call = range->value; call && !joining->names[call - 1];
 		     call = calls->calls[call - 1].caller) {
 			const char *name = calls->calls[call - 1].function;

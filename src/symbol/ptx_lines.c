@@ -190,8 +190,7 @@ static void each_line(struct parser *parser, struct slice text, struct ptx_lines
 		}
 		if (!read_loc(parser, line, &frame) && !is_function(line))
 			continue;
-		if (!ARRAY_ADD(ptx->lines, ptx->capacity, ptx->count,
-			       (struct ptx_line){number, frame}))
+		if (!ARRAY_ADD(ptx->lines, ptx->count, (struct ptx_line){number, frame}))
 			parser->is_out_of_memory = true;
 	}
 }

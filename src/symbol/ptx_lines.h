@@ -13,7 +13,7 @@ struct ptx_line {
 
 struct ptx_lines {
 	struct ptx_line *lines; /* by line */
-	size_t count, capacity;
+	size_t count;
 	uint32_t *by_source; /* indexes of lines with a frame, by file, line and caller */
 	size_t source_count;
 };

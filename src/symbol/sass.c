@@ -35,9 +35,9 @@ struct sass {
 	char *bytes; /* the code object */
 	char *text;  /* output of the disassembler; instructions end in NUL */
 	struct instruction *instructions;
-	size_t count, capacity;
+	size_t count;
 	struct label *labels; /* by name */
-	size_t label_count, label_capacity;
+	size_t label_count;
 };
 
 /* ------------------------------------------------------------------ parser */
@@ -149,14 +149,13 @@ static int parse_line(struct sass *sass, char *text, struct proton_error *err)
 		if (next)
 			*next++ = '\0';
 		if (read_label(slice_of(line), &label.name)) {
-			if (!ARRAY_ADD(sass->labels, sass->label_capacity, sass->label_count,
-				       label))
+			if (!ARRAY_ADD(sass->labels, sass->label_count, label))
 				return err_nomem(err);
 			continue;
 		}
 		if (!read_line(sass, line, &section, &instruction))
 			continue;
-		if (!ARRAY_ADD(sass->instructions, sass->capacity, sass->count, instruction))
+		if (!ARRAY_ADD(sass->instructions, sass->count, instruction))
 			return err_nomem(err);
 		for (; placed < sass->label_count; placed++) {
 			sass->labels[placed].offset = instruction.offset;

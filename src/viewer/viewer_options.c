@@ -202,9 +202,7 @@ static void take_kernel(struct query_options *query)
 		if (strcmp(query->paths[i], "-") == 0 || access(query->paths[i], F_OK) == 0)
 			continue;
 		query->kernel = query->paths[i];
-		query->path_count--;
-		memmove(&query->paths[i], &query->paths[i + 1],
-			(query->path_count - i) * sizeof(*query->paths));
+		ARRAY_REMOVE(query->paths, query->path_count, i);
 		return;
 	}
 }

@@ -1,11 +1,11 @@
 /* Definition of module `triton_proton._reader`, and type Files: profiles in memory. */
 #include <getopt.h>
-#include <pthread.h>
 #include <setjmp.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/message.h"
+#include "base/mutex.h"
 #include "read.h"
 #include "viewer/print/progress.h"
 #include "viewer/print/xalloc.h"
@@ -83,7 +83,7 @@ static void run_options(struct call *call)
 /* If memory runs out, the memory that the viewer has in use is lost; the stores stay intact. */
 static void run_call(struct call *call)
 {
-	pthread_mutex_lock(&lock);
+	MUTEX_HOLD(&lock);
 	running = call;
 	message_set_sink(take_message, &call->messages);
 	if (setjmp(call->give_up) == 0)
@@ -91,7 +91,6 @@ static void run_call(struct call *call)
 	else
 		call->is_out_of_memory = true;
 	message_set_sink(NULL, NULL);
-	pthread_mutex_unlock(&lock);
 }
 
 /* ------------------------------------------------------------------ the result */

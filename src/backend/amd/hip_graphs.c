@@ -6,12 +6,12 @@
  */
 #include "backend/amd/hip_graphs.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "backend/gpu/captured_nodes.h"
 #include "base/array.h"
+#include "base/mutex.h"
 #include "driver/hip_functions.h"
 #include "record/record.h"
 #include "record/thread/captured.h"
@@ -23,7 +23,6 @@ struct table {
 		struct hip_plan *plan;
 	} * rows;
 	size_t count;
-	size_t capacity;
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards everything below */
@@ -60,7 +59,7 @@ static void release(struct hip_plan *plan)
 /* The node's index + 1; 0: out of memory. */
 static size_t add_node(struct hip_plan *plan, enum hip_node kind)
 {
-	if (!ARRAY_ADD(plan->kinds, plan->capacity, plan->count, (uint8_t)kind))
+	if (!ARRAY_ADD(plan->kinds, plan->count, (uint8_t)kind))
 		return 0;
 	plan->kernels += kind == HIP_NODE_KERNEL;
 	plan->memory += kind == HIP_NODE_MEMORY || kind == HIP_NODE_OWN;
@@ -87,14 +86,8 @@ static void put_plan(struct table *table, uint64_t key, struct hip_plan *plan)
 {
 	size_t index = row_index(table, key);
 
-	if (!array_reserve(&table->rows, &table->capacity, table->count + 1,
-			   sizeof(*table->rows))) {
+	if (!ARRAY_INSERT(table->rows, table->count, index, (struct row){.key = key, .plan = plan}))
 		release(plan);
-		return;
-	}
-	memmove(&table->rows[index + 1], &table->rows[index],
-		(table->count++ - index) * sizeof(*table->rows));
-	table->rows[index] = (struct row){.key = key, .plan = plan};
 }
 
 /* The caller owns the result. */
@@ -105,8 +98,7 @@ static struct hip_plan *take_plan(struct table *table, uint64_t key)
 
 	if (!plan)
 		return NULL;
-	memmove(&table->rows[index], &table->rows[index + 1],
-		(--table->count - index) * sizeof(*table->rows));
+	ARRAY_REMOVE(table->rows, table->count, index);
 	return plan;
 }
 
@@ -142,22 +134,20 @@ static void copy_graph(struct table *to, uint64_t key, uint64_t graph)
 
 	if (!key)
 		return;
-	pthread_mutex_lock(&lock);
+	MUTEX_HOLD(&lock);
 	forget_plan(to, key, to == &execs);
 	original = find_plan(&graphs, graph);
 	if (original)
 		plan = copy_plan(original);
 	if (plan)
 		put_plan(to, key, plan);
-	pthread_mutex_unlock(&lock);
 }
 
 const struct hip_plan *hip_graphs_plan(uint64_t exec)
 {
-	struct hip_plan *plan;
+	MUTEX_HOLD(&lock);
+	struct hip_plan *plan = find_plan(&execs, exec);
 
-	pthread_mutex_lock(&lock);
-	plan = find_plan(&execs, exec);
 	if (!plan) {
 		plan = new_plan(false);
 		if (plan)
@@ -166,15 +156,13 @@ const struct hip_plan *hip_graphs_plan(uint64_t exec)
 	}
 	if (plan)
 		plan->references++;
-	pthread_mutex_unlock(&lock);
 	return plan;
 }
 
 void hip_graphs_release(const struct hip_plan *plan)
 {
-	pthread_mutex_lock(&lock);
+	MUTEX_HOLD(&lock);
 	release((struct hip_plan *)(uintptr_t)plan);
-	pthread_mutex_unlock(&lock);
 }
 
 /* ------------------------------------------------------------------ captures */
@@ -188,12 +176,11 @@ static void begin_capture(uint64_t stream)
 		return;
 	captured_nodes_begin_capture();
 	captured_begin(number);
-	pthread_mutex_lock(&lock);
+	MUTEX_HOLD(&lock);
 	forget_plan(&captures, number, false);
 	plan = new_plan(true);
 	if (plan)
 		put_plan(&captures, number, plan);
-	pthread_mutex_unlock(&lock);
 }
 
 /* An ended capture is a graph, unless it failed. */
@@ -220,16 +207,13 @@ static void end_capture(uint64_t graph)
 /* Adds a node to the stream's capture; its id, 0 if there is none. */
 static uint64_t capture(uint64_t number, enum hip_node kind)
 {
-	struct hip_plan *plan;
 	uint64_t node = 0;
-	size_t index;
+	MUTEX_HOLD(&lock);
+	struct hip_plan *plan = find_plan(&captures, number);
+	size_t index = plan ? add_node(plan, kind) : 0;
 
-	pthread_mutex_lock(&lock);
-	plan = find_plan(&captures, number);
-	index = plan ? add_node(plan, kind) : 0;
 	if (index)
 		node = hip_plan_node(plan, index - 1);
-	pthread_mutex_unlock(&lock);
 	return node;
 }
 
@@ -281,12 +265,11 @@ static void on_enter(enum hip_graph_call call, const uint64_t arguments[static 1
 	if (call == HIP_GRAPH_END_CAPTURE && !hip_streams_capture(arguments[0], &ending))
 		ending = 0;
 	/* The handles may be in use again before the call has returned. */
-	pthread_mutex_lock(&lock);
+	MUTEX_HOLD(&lock);
 	if (call == HIP_GRAPH_DESTROY_EXEC)
 		forget_plan(&execs, arguments[0], true);
 	else if (call == HIP_GRAPH_DESTROY)
 		forget_plan(&graphs, arguments[0], false);
-	pthread_mutex_unlock(&lock);
 }
 
 void hip_graphs_on_call(enum hip_graph_call call, const void *arguments_of, bool has_pointees,
@@ -330,9 +313,8 @@ static void clear_plans(struct table *table)
 
 void hip_graphs_clear(void)
 {
-	pthread_mutex_lock(&lock);
+	MUTEX_HOLD(&lock);
 	clear_plans(&captures);
 	clear_plans(&graphs);
 	clear_plans(&execs);
-	pthread_mutex_unlock(&lock);
 }

@@ -67,7 +67,6 @@ struct hip_plan {
 	bool is_known;  /* it was captured here */
 	uint8_t *kinds; /* enum hip_node */
 	size_t count;
-	size_t capacity;
 	size_t kernels;
 	size_t memory; /* and own work */
 	size_t appends;

@@ -8,7 +8,6 @@
  * once per replay, because HIP runs every node of a graph.
  */
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,6 +19,7 @@
 #include "base/array.h"
 #include "base/clock.h"
 #include "base/message.h"
+#include "base/mutex.h"
 #include "record/record.h"
 
 #define UNKNOWN UINT32_MAX
@@ -42,14 +42,12 @@ struct replay {
 	const struct hip_plan *plan;
 	struct held *held;
 	size_t count;
-	size_t capacity;
 	size_t kernels; /* of `held` */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards the following */
 static struct replay *replays;                           /* sorted by correlation */
 static size_t replay_count;
-static size_t replay_capacity;
 
 static _Atomic enum hip_replays_mode mode;
 static _Atomic bool has_memory; /* their records are enabled */
@@ -100,6 +98,8 @@ static struct replay *find_replay(uint32_t correlation)
 static void add_replay(uint32_t correlation, const struct hip_plan *plan,
 		       struct proton_context where)
 {
+	const struct replay replay = {
+		.correlation = correlation, .expected = UNKNOWN, .where = where, .plan = plan};
 	size_t index;
 	bool has_room;
 
@@ -107,15 +107,7 @@ static void add_replay(uint32_t correlation, const struct hip_plan *plan,
 	index = replay_index(correlation);
 	/* Nothing arrives any more: a record of more replays is shown by name. */
 	has_room = replay_count < 2 * REPLAYS_MAX &&
-		   array_reserve(&replays, &replay_capacity, replay_count + 1, sizeof(*replays));
-	if (has_room) {
-		memmove(&replays[index + 1], &replays[index],
-			(replay_count++ - index) * sizeof(*replays));
-		replays[index] = (struct replay){.correlation = correlation,
-						 .expected = UNKNOWN,
-						 .where = where,
-						 .plan = plan};
-	}
+		   ARRAY_INSERT(replays, replay_count, index, replay);
 	pthread_mutex_unlock(&lock);
 	if (!has_room)
 		hip_graphs_release(plan);
@@ -126,7 +118,7 @@ static struct replay take_replay(size_t index)
 {
 	struct replay replay = replays[index];
 
-	memmove(&replays[index], &replays[index + 1], (--replay_count - index) * sizeof(*replays));
+	ARRAY_REMOVE(replays, replay_count, index);
 	return replay;
 }
 
@@ -339,7 +331,7 @@ static bool hold_replay(struct replay *replay, const struct correlation *launch,
 	struct held held = {.order = order ? order : replay->count, .execution = *execution};
 
 	held.execution.launch = NULL;
-	if (!ARRAY_ADD(replay->held, replay->capacity, replay->count, held))
+	if (!ARRAY_ADD(replay->held, replay->count, held))
 		return false;
 	replay->kernels += !execution->is_memory;
 	if (launch->launch && !replay->has_launch) {
@@ -396,7 +388,7 @@ static size_t count_missing(uint32_t newest)
 {
 	size_t missing = 0;
 
-	pthread_mutex_lock(&lock);
+	MUTEX_HOLD(&lock);
 	for (size_t i = 0; i < replay_count; i++) {
 		const struct replay *replay = &replays[i];
 		size_t expected;
@@ -407,7 +399,6 @@ static size_t count_missing(uint32_t newest)
 		expected = replay->expected != UNKNOWN ? replay->expected : replay->plan->kernels;
 		missing += expected > replay->count ? expected - replay->count : 0;
 	}
-	pthread_mutex_unlock(&lock);
 	return missing;
 }
 

@@ -5,7 +5,6 @@
  * AMD GPU.) HIP's records are not needed: a replay reads the values of its appends exactly once.
  */
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +13,7 @@
 
 #include "backend/amd/hip_graphs.h"
 #include "base/array.h"
+#include "base/mutex.h"
 #include "driver/driver.h"
 #include "driver/hip_functions.h"
 
@@ -59,10 +59,9 @@ void hip_tensors_forget(void)
 
 static void give_back(struct slot *slot)
 {
-	pthread_mutex_lock(&lock);
+	MUTEX_HOLD(&lock);
 	slot->next = free_slots[slot->is_small];
 	free_slots[slot->is_small] = slot;
-	pthread_mutex_unlock(&lock);
 }
 
 static int allocate(bool is_small, struct proton_error *err)

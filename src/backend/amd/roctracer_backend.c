@@ -8,7 +8,6 @@
  * needs much longer than that for its initialization, which precedes the first launch.
  */
 #include <link.h>
-#include <pthread.h>
 #include <stdio.h>
 
 #include "backend/amd/hip_calls.h"
@@ -20,6 +19,7 @@
 #include "backend/gpu/records.h"
 #include "backend/gpu/tensors.h"
 #include "base/clock.h"
+#include "base/mutex.h"
 #include "driver/amd_gpus.h"
 #include "driver/amd_library.h"
 #include "driver/driver.h"
@@ -138,9 +138,8 @@ static void *run_thread(void *unused)
 	while (atomic_load(&roctracer_state) == ROCTRACER_WAITING) {
 		if (!periodic_thread_wait(&thread, LOOK_PERIOD_NS))
 			return NULL;
-		pthread_mutex_lock(&lock);
+		MUTEX_HOLD(&lock);
 		begin_if_loaded();
-		pthread_mutex_unlock(&lock);
 	}
 	flush_thread_run(&thread, NULL, NULL);
 	return NULL;
@@ -172,11 +171,10 @@ static int look_now(const char *what, struct proton_error *err)
 {
 	int status = PROTON_OK;
 
-	pthread_mutex_lock(&lock);
+	MUTEX_HOLD(&lock);
 	begin_if_loaded();
 	if (atomic_load(&roctracer_state) == ROCTRACER_FAILED)
 		status = err_set(err, failure.status, "%s%s", what, failure.text);
-	pthread_mutex_unlock(&lock);
 	return status;
 }
 
@@ -230,12 +228,11 @@ static int set_memory(bool is_wanted, struct proton_error *err)
 {
 	int status = PROTON_OK;
 
-	pthread_mutex_lock(&lock);
+	MUTEX_HOLD(&lock);
 	if (atomic_load(&roctracer_state) == ROCTRACER_ON)
 		status = set_memory_now(is_wanted, err);
 	if (status == PROTON_OK || !is_wanted)
 		wants_memory = is_wanted;
-	pthread_mutex_unlock(&lock);
 	return status;
 }
 

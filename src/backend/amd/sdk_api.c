@@ -1,7 +1,6 @@
 /* librocprofiler-sdk: its functions, errors, contexts, and kinds and operations by name. */
 #include "backend/amd/sdk_backend.h"
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -11,6 +10,7 @@
 #include "backend/amd/hip_graphs.h"
 #include "backend/gpu/launches.h"
 #include "base/array.h"
+#include "base/mutex.h"
 #include "driver/amd_library.h"
 #include "driver/library_search.h"
 
@@ -280,11 +280,10 @@ int sdk_contexts_start_profiling(struct proton_error *err)
 {
 	int status = PROTON_OK;
 
-	pthread_mutex_lock(&lock);
+	MUTEX_HOLD(&lock);
 	if (!is_profiling)
 		status = SDK_CALL(err, start_context, sdk_contexts.profiling);
 	is_profiling = status == PROTON_OK;
-	pthread_mutex_unlock(&lock);
 	return status;
 }
 

@@ -4,7 +4,6 @@
  * gives the exact number of records to wait for, whatever the call does: a capture makes none, and
  * the runtime may add a kernel.
  */
-#include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
 
@@ -13,6 +12,7 @@
 #include "backend/amd/sdk_backend.h"
 #include "backend/gpu/launches.h"
 #include "base/map.h"
+#include "base/mutex.h"
 #include "driver/driver.h"
 #include "record/nvtx/nvtx.h"
 #include "record/thread/captured.h"
@@ -97,16 +97,14 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards writing */
 
 static uint32_t add_stream(uint64_t handle)
 {
-	uint32_t number;
+	MUTEX_HOLD(&lock);
+	uint32_t number = map_find(&streams, handle);
 
-	pthread_mutex_lock(&lock);
-	number = map_find(&streams, handle);
 	if (!number && streams.count < STREAM_NUMBER_MAX - 1) {
 		number = (uint32_t)streams.count + 1;
 		if (!map_insert(&streams, handle, number))
 			number = 0;
 	}
-	pthread_mutex_unlock(&lock);
 	return number ? number : STREAM_NUMBER_MAX;
 }
 

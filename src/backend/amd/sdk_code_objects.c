@@ -3,7 +3,6 @@
 
 #include <ctype.h>
 #include <fcntl.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +14,7 @@
 #include "base/array.h"
 #include "base/hash.h"
 #include "base/map.h"
+#include "base/mutex.h"
 #include "record/names/frames.h"
 #include "record/store/devices.h"
 #include "symbol/code_object.h"
@@ -84,14 +84,13 @@ bool kernel_symbols_find(uint64_t kernel_id, struct kernel_symbol *out)
 {
 	struct entry *entry = NULL;
 
-	pthread_mutex_lock(&kernels_lock);
+	MUTEX_HOLD(&kernels_lock);
 	if (kernel_id < entry_capacity && entries[kernel_id].name)
 		entry = &entries[kernel_id];
 	if (entry && !entry->symbol.frame)
 		entry->symbol.frame = kernel_symbols_frame(entry->name);
 	if (entry)
 		*out = entry->symbol;
-	pthread_mutex_unlock(&kernels_lock);
 	return entry;
 }
 
@@ -118,7 +117,7 @@ struct object {
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards the following */
 static struct object *objects;
-static size_t object_count, object_capacity;
+static size_t object_count;
 static struct map by_id; /* index + 1 */
 
 /* ------------------------------------------------------------------ loading */
@@ -132,12 +131,11 @@ static void keep_object(const struct sdk_code_object *loaded, const void *bytes,
 	};
 
 	code_objects_add(object.hash, bytes, length);
-	pthread_mutex_lock(&lock);
+	MUTEX_HOLD(&lock);
 	if (!map_find(&by_id, object.id) && object_count < OBJECTS_MAX &&
-	    array_reserve(&objects, &object_capacity, object_count + 1, sizeof(*objects)) &&
+	    array_grow(&objects, object_count, sizeof(*objects)) &&
 	    map_insert(&by_id, object.id, (uint32_t)object_count + 1))
 		objects[object_count++] = object;
-	pthread_mutex_unlock(&lock);
 }
 
 /* "file://PATH#offset=N&size=N"; PATH may have %XX. False: not such a text. */
@@ -241,10 +239,9 @@ bool sdk_code_objects_find(uint64_t id, uint64_t offset, uint32_t *function_out,
 			   uint32_t *offset_out)
 {
 	struct function *function = NULL;
-	uint32_t index;
+	MUTEX_HOLD(&lock);
+	uint32_t index = id ? map_find(&by_id, id) : 0;
 
-	pthread_mutex_lock(&lock);
-	index = id ? map_find(&by_id, id) : 0;
 	if (index) {
 		struct object *object = &objects[index - 1];
 		uint64_t address = object->bias + offset;
@@ -262,6 +259,5 @@ bool sdk_code_objects_find(uint64_t id, uint64_t offset, uint32_t *function_out,
 	}
 	if (function)
 		*function_out = function->id;
-	pthread_mutex_unlock(&lock);
 	return function && *function_out;
 }

@@ -8,7 +8,6 @@
  * demands anyway. Between sessions its context is stopped.
  */
 #include <inttypes.h>
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,6 +19,7 @@
 #include "base/clock.h"
 #include "base/environment.h"
 #include "base/message.h"
+#include "base/mutex.h"
 #include "record/backend.h"
 #include "record/sets/record_sessions.h"
 #include "record/thread/record_launch.h"
@@ -59,7 +59,7 @@ static _Atomic bool is_on;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards the following */
 static struct dispatch *dispatches;
 static struct waiting *waiting;
-static size_t waiting_count, waiting_capacity;
+static size_t waiting_count;
 static struct batch batch;
 static uint64_t highest;         /* dispatch with a record */
 static uint32_t last_sessions;   /* those at the latest dispatch */
@@ -95,14 +95,13 @@ static bool is_running(void)
 
 static void note_dispatch(uint64_t id, struct proton_context where)
 {
-	pthread_mutex_lock(&lock);
+	MUTEX_HOLD(&lock);
 	if (dispatches)
 		dispatches[id % DISPATCHES] = (struct dispatch){id, where};
 	if (id > highest)
 		highest = id;
 	if (where.sessions)
 		last_sessions = where.sessions;
-	pthread_mutex_unlock(&lock);
 }
 
 void sdk_pc_sampling_ignore_dispatch(uint64_t dispatch_id)
@@ -161,11 +160,8 @@ static bool wait_for(uint64_t dispatch_id, const struct pc_sample *sample)
 		last->sample.not_issued += sample->not_issued;
 		return true;
 	}
-	if (waiting_count == WAITING_MAX ||
-	    !array_reserve(&waiting, &waiting_capacity, waiting_count + 1, sizeof(*waiting)))
-		return false;
-	waiting[waiting_count++] = (struct waiting){dispatch_id, *sample};
-	return true;
+	return waiting_count < WAITING_MAX &&
+	       ARRAY_ADD(waiting, waiting_count, (struct waiting){dispatch_id, *sample});
 }
 
 /* A dispatch that is older than others with a record, and has none, will not get one. */
@@ -552,16 +548,15 @@ static void start_samples(void)
 static void clear_samples(void)
 {
 	record_observe_dispatches(NULL);
-	pthread_mutex_lock(&lock);
+	MUTEX_HOLD(&lock);
 	if (dispatches)
 		memset(dispatches, 0, DISPATCHES * sizeof(*dispatches));
 	free(waiting);
 	waiting = NULL;
-	waiting_count = waiting_capacity = 0;
+	waiting_count = 0;
 	batch.count = 0;
 	last_sessions = 0;
 	highest = 0;
-	pthread_mutex_unlock(&lock);
 }
 
 int sdk_pc_sampling_start(struct proton_error *err)
@@ -587,9 +582,8 @@ void sdk_pc_sampling_flush(void)
 	if (!is_running())
 		return;
 	sdk.flush_buffer(buffer);
-	pthread_mutex_lock(&lock);
+	MUTEX_HOLD(&lock);
 	settle_waiting();
-	pthread_mutex_unlock(&lock);
 }
 
 void sdk_pc_sampling_stop(void)

@@ -15,7 +15,6 @@
 
 #include <dlfcn.h>
 #include <link.h>
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,6 +27,7 @@
 #include "backend/gpu/records.h"
 #include "base/environment.h"
 #include "base/message.h"
+#include "base/mutex.h"
 #include "driver/amd_gpus.h"
 #include "driver/amd_library.h"
 #include "record/backend.h"
@@ -408,14 +408,13 @@ int sdk_register(struct proton_error *err)
 			       "rocprofiler-sdk does not work in a process forked after Proton "
 			       "has registered with it; start a new process instead "
 			       "(multiprocessing: \"spawn\"), or import Proton after the fork");
-	pthread_mutex_lock(&lock);
+	MUTEX_HOLD(&lock);
 	if (!was_tried)
 		status = register_once(err);
 	if (was_tried && failure.status != PROTON_OK)
 		status = err_set(err, failure.status, "%s", failure.text);
 	if (status == PROTON_OK)
 		kineto_add(sdk_register_version(), false);
-	pthread_mutex_unlock(&lock);
 	return status;
 }
 
@@ -440,9 +439,8 @@ void sdk_register_early(void)
 			sdk_register(NULL);
 		return;
 	}
-	pthread_mutex_lock(&lock);
+	MUTEX_HOLD(&lock);
 	kineto_add(sdk_register_version(), true);
-	pthread_mutex_unlock(&lock);
 }
 
 bool sdk_register_is_too_late(struct proton_error *err)

@@ -1,12 +1,12 @@
 /* Waiting at a flush for records that may come late or never. */
 #include "backend/gpu/records.h"
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/message.h"
+#include "base/mutex.h"
 #include "record/record.h"
 
 #define FLUSH_LIMIT_NS 5000000000ull
@@ -101,29 +101,23 @@ void await_records_start(const struct await_vendor *of)
 	atomic_store(&cost_ns, 0);
 	atomic_store(&dropped, 0);
 	atomic_store(&was_refused, false);
-	pthread_mutex_lock(&flush_lock);
+	MUTEX_HOLD(&flush_lock);
 	vendor = of;
 	given_up = 0;
 	missing_was_noted = false;
 	in_vain = 0;
-	pthread_mutex_unlock(&flush_lock);
 }
 
 void await_records_stop(void)
 {
-	pthread_mutex_lock(&flush_lock);
+	MUTEX_HOLD(&flush_lock);
 	vendor = NULL;
-	pthread_mutex_unlock(&flush_lock);
 }
 
 bool await_records_were_missed(void)
 {
-	bool missed;
-
-	pthread_mutex_lock(&flush_lock);
-	missed = missing_was_noted;
-	pthread_mutex_unlock(&flush_lock);
-	return missed;
+	MUTEX_HOLD(&flush_lock);
+	return missing_was_noted;
 }
 
 /* Missing records never arrive: not waited for again, and counted unless the vendor did. */
@@ -202,7 +196,7 @@ int await_records_flush(uint64_t launched, uint32_t last_shared, bool in_doubt)
 			    .moved_ns = now_ns,
 			    .come_ns = now_ns};
 
-	pthread_mutex_lock(&flush_lock);
+	MUTEX_HOLD(&flush_lock);
 	if (missing_was_noted)
 		wait.limit_ns = DOUBT_LIMIT_NS;
 	if (in_vain >= VAIN_MAX)
@@ -227,7 +221,6 @@ int await_records_flush(uint64_t launched, uint32_t last_shared, bool in_doubt)
 		}
 		usleep(50);
 	}
-	pthread_mutex_unlock(&flush_lock);
 	return wait.failure;
 }
 

@@ -8,7 +8,6 @@
  */
 #include "backend/gpu/captured_nodes.h"
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +17,7 @@
 #include "base/array.h"
 #include "base/clock.h"
 #include "base/message.h"
+#include "base/mutex.h"
 #include "record/record.h"
 
 /* Maximum number of destroyed graphs for a flush, and maximum duration of a last replay. */
@@ -44,13 +44,11 @@ struct graph {
 	uint64_t destroyed_ns; /* 0: it exists */
 	struct node *nodes;
 	size_t count;
-	size_t capacity;
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards everything below */
 static struct graph *graphs;                             /* sorted by id */
 static size_t graph_count;
-static size_t graph_capacity;
 static size_t owned_count;     /* graphs with an owner */
 static size_t destroyed_count; /* number of destroyed graphs in the table */
 static uint64_t asked_ns;      /* time of the last requested flush */
@@ -79,12 +77,8 @@ static struct graph *add_graph(uint32_t id)
 
 	if (index < graph_count && graphs[index].id == id)
 		return &graphs[index];
-	if (!array_reserve(&graphs, &graph_capacity, graph_count + 1, sizeof(*graphs)))
-		return NULL;
-	memmove(&graphs[index + 1], &graphs[index], (graph_count - index) * sizeof(*graphs));
-	graphs[index] = (struct graph){.id = id};
-	graph_count++;
-	return &graphs[index];
+	return ARRAY_INSERT(graphs, graph_count, index, (struct graph){.id = id}) ? &graphs[index]
+										  : NULL;
 }
 
 static size_t node_index(const struct graph *graph, uint32_t id)
@@ -126,51 +120,39 @@ static void put_node(uint64_t node_id, struct shared *shared)
 		graph->nodes[index].shared = shared;
 		return;
 	}
-	if (!array_reserve(&graph->nodes, &graph->capacity, graph->count + 1,
-			   sizeof(*graph->nodes))) {
+	if (!ARRAY_INSERT(graph->nodes, graph->count, index,
+			  (struct node){.id = (uint32_t)node_id, .shared = shared}))
 		release(shared);
-		return;
-	}
-	memmove(&graph->nodes[index + 1], &graph->nodes[index],
-		(graph->count - index) * sizeof(*graph->nodes));
-	graph->nodes[index] = (struct node){.id = (uint32_t)node_id, .shared = shared};
-	graph->count++;
 }
 
 void captured_nodes_own(uint32_t id, uint32_t owner, bool is_new)
 {
-	struct graph *graph;
+	MUTEX_HOLD(&lock);
+	struct graph *graph = is_new ? add_graph(id) : find_graph(id);
 
-	pthread_mutex_lock(&lock);
-	graph = is_new ? add_graph(id) : find_graph(id);
 	if (graph && !graph->owner && id != owner) {
 		graph->owner = owner;
 		owned_count++;
 	}
-	pthread_mutex_unlock(&lock);
 }
 
 uint32_t captured_nodes_owner(uint32_t id)
 {
-	const struct graph *graph;
 	uint32_t owner;
+	MUTEX_HOLD(&lock);
+	const struct graph *graph = find_graph(id);
 
-	pthread_mutex_lock(&lock);
-	graph = find_graph(id);
 	owner = graph ? graph->owner : 0;
-	pthread_mutex_unlock(&lock);
 	return owner;
 }
 
 void captured_nodes_set_executable(uint32_t id)
 {
-	struct graph *graph;
+	MUTEX_HOLD(&lock);
+	struct graph *graph = find_graph(id);
 
-	pthread_mutex_lock(&lock);
-	graph = find_graph(id);
 	if (graph)
 		graph->is_executable = true;
-	pthread_mutex_unlock(&lock);
 }
 
 /* The last kernel node captured on this thread, in its open capture. */
@@ -216,33 +198,29 @@ void captured_nodes_add(uint64_t node_id, bool is_kernel, uint64_t crc)
 	shared->crc = crc;
 	if (is_kernel && !shared->tensor && captured_is_on())
 		last_captured = node_id;
-	pthread_mutex_lock(&lock);
+	MUTEX_HOLD(&lock);
 	put_node(node_id, shared);
 	release(shared);
-	pthread_mutex_unlock(&lock);
 }
 
 void captured_nodes_clone(uint64_t clone, uint64_t original)
 {
-	struct shared *shared;
+	MUTEX_HOLD(&lock);
+	struct shared *shared = find_node(original);
 
-	pthread_mutex_lock(&lock);
-	shared = find_node(original);
 	if (shared)
 		put_node(clone, shared);
-	pthread_mutex_unlock(&lock);
 }
 
 uint64_t captured_nodes_origin(uint64_t node, uint64_t source)
 {
 	const struct shared *by_source, *by_events;
 
-	pthread_mutex_lock(&lock);
+	MUTEX_HOLD(&lock);
 	by_source = find_node(source);
 	by_events = find_node(node);
 	if (by_source && by_events && by_source != by_events)
 		differing_count++;
-	pthread_mutex_unlock(&lock);
 	return by_source ? source : node;
 }
 
@@ -280,10 +258,9 @@ static void mark_node(struct graph *graph, uint64_t now_ns)
 void captured_nodes_destroy(uint32_t id, bool is_executable)
 {
 	uint64_t now_ns = clock_monotonic_ns();
-	struct graph *graph;
+	MUTEX_HOLD(&lock);
+	struct graph *graph = find_graph(id);
 
-	pthread_mutex_lock(&lock);
-	graph = find_graph(id);
 	is_executable = is_executable || (graph && graph->is_executable);
 	if (graph)
 		mark_node(graph, is_executable ? now_ns : 1);
@@ -294,7 +271,6 @@ void captured_nodes_destroy(uint32_t id, bool is_executable)
 		forget_before(2);
 	if (destroyed_count >= DESTROYED_MAX && now_ns - asked_ns >= patience_ns)
 		atomic_store_explicit(&is_flush_due, true, memory_order_relaxed);
-	pthread_mutex_unlock(&lock);
 }
 
 void captured_nodes_flush_if_due(void)
@@ -309,12 +285,11 @@ void captured_nodes_flush_if_due(void)
 		atomic_store_explicit(&is_flush_due, true, memory_order_relaxed);
 		return;
 	}
-	pthread_mutex_lock(&lock);
+	MUTEX_HOLD(&lock);
 	/* This flush's records may arrive later: frees graphs that were old at the last one. */
 	if (asked_ns > patience_ns)
 		forget_before(asked_ns - patience_ns);
 	asked_ns = now_ns;
-	pthread_mutex_unlock(&lock);
 }
 
 void captured_nodes_record(struct proton_context launch, uint64_t node_id,
@@ -354,21 +329,18 @@ void captured_nodes_record(struct proton_context launch, uint64_t node_id,
 
 uint64_t captured_nodes_crc(uint64_t node_id)
 {
-	const struct shared *shared;
 	uint64_t crc;
+	MUTEX_HOLD(&lock);
+	const struct shared *shared = find_node(node_id);
 
-	pthread_mutex_lock(&lock);
-	shared = find_node(node_id);
 	crc = shared ? shared->crc : 0;
-	pthread_mutex_unlock(&lock);
 	return crc;
 }
 
 void captured_nodes_forget_destroyed(uint64_t before_ns)
 {
-	pthread_mutex_lock(&lock);
+	MUTEX_HOLD(&lock);
 	forget_before(before_ns);
-	pthread_mutex_unlock(&lock);
 }
 
 void captured_nodes_clear(void)
@@ -387,26 +359,20 @@ size_t captured_nodes_count(void)
 {
 	size_t count = 0;
 
-	pthread_mutex_lock(&lock);
+	MUTEX_HOLD(&lock);
 	for (size_t i = 0; i < graph_count; i++)
 		count += graphs[i].count;
-	pthread_mutex_unlock(&lock);
 	return count;
 }
 
 size_t captured_nodes_differing(void)
 {
-	size_t count;
-
-	pthread_mutex_lock(&lock);
-	count = differing_count;
-	pthread_mutex_unlock(&lock);
-	return count;
+	MUTEX_HOLD(&lock);
+	return differing_count;
 }
 
 void captured_nodes_set_patience(uint64_t ns)
 {
-	pthread_mutex_lock(&lock);
+	MUTEX_HOLD(&lock);
 	patience_ns = ns;
-	pthread_mutex_unlock(&lock);
 }

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "base/guest.h"
+#include "base/mutex.h"
 
 void periodic_thread_start(struct periodic_thread *thread, void *(*run)(void *))
 {
@@ -30,11 +31,10 @@ bool periodic_thread_wait(struct periodic_thread *thread, uint64_t ns)
 	ns += (uint64_t)until.tv_nsec;
 	until.tv_sec += (time_t)(ns / 1000000000);
 	until.tv_nsec = (long)(ns % 1000000000);
-	pthread_mutex_lock(&thread->lock);
+	MUTEX_HOLD(&thread->lock);
 	while (!thread->must_end && result == 0)
 		result = pthread_cond_timedwait(&thread->ending, &thread->lock, &until);
 	result = thread->must_end;
-	pthread_mutex_unlock(&thread->lock);
 	return !result;
 }
 

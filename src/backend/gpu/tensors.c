@@ -13,13 +13,13 @@
  */
 #include "backend/gpu/tensors.h"
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/array.h"
 #include "base/message.h"
+#include "base/mutex.h"
 #include "record/names/frames.h"
 #include "record/record.h"
 
@@ -42,7 +42,6 @@ struct tensor {
 	uint64_t last_caught_up_ns;             /* start of `last` at the previous catch-up */
 	struct execution_of_append *executions; /* executions that have taken no value yet */
 	size_t execution_count;
-	size_t execution_capacity;
 	/* The queue: values [first, first + count) of metric.bytes each. */
 	uint8_t *values;
 	size_t first;
@@ -61,7 +60,6 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards all below; be
 static const struct tensors_reader *reader;
 static struct slot *slots;
 static size_t slot_count;
-static size_t slot_capacity;
 static uint32_t free_slot;              /* slot + 1 */
 static struct execution_of_append last; /* of all graphs with values; start_ns 0: none */
 static uint64_t lost_before;
@@ -86,13 +84,12 @@ static struct tensor *add_tensor(const struct device_metric *metric, bool is_cap
 	tensor->references = 1;
 	if (is_captured)
 		device_metric_set_captured(&tensor->metric);
-	pthread_mutex_lock(&lock);
+	MUTEX_HOLD(&lock);
 	if (free_slot) {
 		slot = free_slot - 1;
 		free_slot = slots[slot].next_free;
-	} else if (array_reserve(&slots, &slot_capacity, slot_count + 1, sizeof(*slots))) {
-		slot = (uint32_t)slot_count++;
-		slots[slot] = (struct slot){.generation = 0};
+	} else if (ARRAY_ADD(slots, slot_count, (struct slot){.generation = 0})) {
+		slot = (uint32_t)slot_count - 1;
 	} else {
 		free(tensor);
 		tensor = NULL;
@@ -101,7 +98,6 @@ static struct tensor *add_tensor(const struct device_metric *metric, bool is_cap
 		slots[slot].tensor = tensor;
 		tensor->id = (uint64_t)++slots[slot].generation << 32 | slot;
 	}
-	pthread_mutex_unlock(&lock);
 	return tensor;
 }
 
@@ -226,27 +222,24 @@ void tensors_executed(struct tensor *tensor, struct proton_context launch, uint6
 {
 	struct execution_of_append execution = {.start_ns = start_ns, .launch = launch};
 
-	pthread_mutex_lock(&lock);
+	MUTEX_HOLD(&lock);
 	drain_locked();
 	if (start_ns >= last.start_ns)
 		last = execution;
 	if (start_ns >= tensor->last.start_ns)
 		tensor->last = execution;
-	if (array_reserve(&tensor->executions, &tensor->execution_capacity,
-			  tensor->execution_count + 1, sizeof(*tensor->executions)))
-		tensor->executions[tensor->execution_count++] = execution;
+	/* Without memory a value stays in the queue, and is attributed to a later replay. */
+	(void)ARRAY_ADD(tensor->executions, tensor->execution_count, execution);
 	if (tensor->execution_count == EXECUTION_MAX)
 		match_value(tensor, EXECUTION_MAX / 2);
-	pthread_mutex_unlock(&lock);
 }
 
 void tensors_relieve(void)
 {
 	if (!atomic_load_explicit(&captured_count, memory_order_relaxed) || !reader->is_filling())
 		return;
-	pthread_mutex_lock(&lock);
+	MUTEX_HOLD(&lock);
 	drain_locked();
-	pthread_mutex_unlock(&lock);
 }
 
 /* Processes executions that have been known for some time: older ones will not arrive any more. */
@@ -262,34 +255,31 @@ static void catch_up(struct tensor *tensor)
 
 void tensors_catch_up(void)
 {
-	pthread_mutex_lock(&lock);
+	MUTEX_HOLD(&lock);
 	drain_locked();
 	for (size_t i = 0; i < slot_count; i++)
 		if (slots[i].tensor)
 			catch_up(slots[i].tensor);
-	pthread_mutex_unlock(&lock);
 }
 
 void tensors_collect(void)
 {
-	pthread_mutex_lock(&lock);
+	MUTEX_HOLD(&lock);
 	drain_locked();
 	for (size_t i = 0; i < slot_count; i++)
 		if (slots[i].tensor)
 			slots[i].tensor->due = slots[i].tensor->count;
-	pthread_mutex_unlock(&lock);
 }
 
 void tensors_settle(void)
 {
-	pthread_mutex_lock(&lock);
+	MUTEX_HOLD(&lock);
 	for (size_t i = 0; i < slot_count; i++) {
 		struct tensor *tensor = slots[i].tensor;
 
 		if (tensor)
 			settle_values(tensor);
 	}
-	pthread_mutex_unlock(&lock);
 }
 
 /* ------------------------------------------------------------------ requests */
@@ -386,9 +376,8 @@ int tensors_read(const struct device_metric *metric, struct proton_error *err)
 	if (status != PROTON_OK)
 		return err_set(err, PROTON_E_UNSUPPORTED, "%s", why.text);
 	/* Add values that arrived since the last time; their owners get their memory back. */
-	pthread_mutex_lock(&lock);
+	MUTEX_HOLD(&lock);
 	drain_locked();
-	pthread_mutex_unlock(&lock);
 	return PROTON_OK;
 }
 
@@ -400,13 +389,12 @@ void tensors_start(const struct tensors_reader *of)
 				    : FRAME_NONE;
 
 	atomic_store_explicit(&kernel_frame, frame, memory_order_relaxed);
-	pthread_mutex_lock(&lock);
+	MUTEX_HOLD(&lock);
 	reader = of;
 	reader->drain(deliver); /* values left by graphs of earlier sessions */
 	lost_before = reader->lost();
 	last = (struct execution_of_append){0};
 	loss_was_noted = false;
-	pthread_mutex_unlock(&lock);
 }
 
 void tensors_stop(void)

@@ -2,11 +2,11 @@
 #include "backend/intra/closed_loop.h"
 
 #include <math.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/array.h"
+#include "base/mutex.h"
 #include "base/slice.h"
 
 #define VARIANTS_MAX 16u
@@ -260,16 +260,14 @@ static const struct variant *decided_at(const struct loop *loop, uint32_t first)
 bool closed_loop_decisions(struct loop *loop, struct out *out)
 {
 	const struct variant *variant;
-	bool is_new;
+	MUTEX_HOLD(&loop->lock);
+	bool is_new = is_decided(loop) && loop->given != loop->count;
 
-	pthread_mutex_lock(&loop->lock);
-	is_new = is_decided(loop) && loop->given != loop->count;
 	if (is_new)
 		loop->given = loop->count;
 	for (uint32_t at = 0; is_new && (variant = decided_at(loop, at)); at = variant->end)
 		out_printf(out, "%s %u\n", variant->state == SET_KEPT ? "kept" : "dropped",
 			   variant->end);
-	pthread_mutex_unlock(&loop->lock);
 	return is_new;
 }
 
@@ -308,29 +306,26 @@ struct loop *closed_loop_new(const char *names, uint32_t first, uint32_t budget,
 bool closed_loop_wanted(struct loop *loop, uint32_t *variant_out, uint32_t *first_out,
 			uint32_t *end_out)
 {
-	uint32_t wanted;
+	MUTEX_HOLD(&loop->lock);
+	uint32_t wanted = find_wanted(loop);
 
-	pthread_mutex_lock(&loop->lock);
-	wanted = find_wanted(loop);
 	if (wanted < loop->count) {
 		*variant_out = wanted;
 		*first_out = loop->variants[wanted].first;
 		*end_out = loop->variants[wanted].end;
 	}
-	pthread_mutex_unlock(&loop->lock);
 	return wanted < VARIANTS_MAX;
 }
 
 void closed_loop_made(struct loop *loop, uint32_t variant, bool is_usable)
 {
-	pthread_mutex_lock(&loop->lock);
+	MUTEX_HOLD(&loop->lock);
 	if (variant < loop->count && loop->variants[variant].state == SET_WANTED) {
 		if (is_usable)
 			loop->variants[variant].state = SET_TRIED;
 		else
 			split(loop, &loop->variants[variant]);
 	}
-	pthread_mutex_unlock(&loop->lock);
 }
 
 void closed_loop_time(struct loop *loop, uint32_t variant, uint64_t ns)
@@ -339,62 +334,50 @@ void closed_loop_time(struct loop *loop, uint32_t variant, uint64_t ns)
 
 	if (!ns)
 		return;
-	pthread_mutex_lock(&loop->lock);
+	MUTEX_HOLD(&loop->lock);
 	timed->times[timed->launches++ % TIMES_MAX] = (double)ns;
 	for (uint32_t i = LOOP_FIRST; i < loop->count; i++)
 		if (i == variant || variant == LOOP_PLAIN)
 			decide(loop, &loop->variants[i]);
-	pthread_mutex_unlock(&loop->lock);
 }
 
 uint32_t closed_loop_choose(struct loop *loop, bool *is_wanted_out)
 {
 	uint32_t chosen;
 
-	pthread_mutex_lock(&loop->lock);
+	MUTEX_HOLD(&loop->lock);
 	while (loop->at < loop->length && !is_launched(&loop->variants[loop->order[loop->at]]))
 		loop->at++; /* it was split since the rotation began */
 	if (loop->at >= loop->length)
 		begin_rotation(loop);
 	chosen = loop->chosen = loop->order[loop->at++];
 	*is_wanted_out = loop->is_settled || find_wanted(loop) < VARIANTS_MAX;
-	pthread_mutex_unlock(&loop->lock);
 	return chosen;
 }
 
 uint32_t closed_loop_choice(struct loop *loop, bool is_usual)
 {
-	uint32_t choice;
+	MUTEX_HOLD(&loop->lock);
+	uint32_t choice = is_usual ? LOOP_PLAIN : loop->chosen;
 
-	pthread_mutex_lock(&loop->lock);
-	choice = is_usual ? LOOP_PLAIN : loop->chosen;
 	for (uint32_t i = loop->count; is_usual && i-- > LOOP_FIRST;)
 		if (is_launched(&loop->variants[i]))
 			choice = i;
 	loop->is_settled = is_usual;
-	pthread_mutex_unlock(&loop->lock);
 	return choice;
 }
 
 bool closed_loop_is_timed(struct loop *loop)
 {
-	bool is_timed;
-
-	pthread_mutex_lock(&loop->lock);
-	is_timed = !loop->is_settled && (is_measurable(loop) || loop->attempts++ < ATTEMPTS_MAX) &&
-		   (!is_decided(loop) || (loop->has_plain && loop->length > 1));
-	pthread_mutex_unlock(&loop->lock);
-	return is_timed;
+	MUTEX_HOLD(&loop->lock);
+	return !loop->is_settled && (is_measurable(loop) || loop->attempts++ < ATTEMPTS_MAX) &&
+	       (!is_decided(loop) || (loop->has_plain && loop->length > 1));
 }
 
 uint32_t closed_loop_weight(struct loop *loop)
 {
-	uint32_t weight;
-
-	pthread_mutex_lock(&loop->lock);
-	weight = loop->is_settled ? 1 : loop->length;
-	pthread_mutex_unlock(&loop->lock);
-	return weight;
+	MUTEX_HOLD(&loop->lock);
+	return loop->is_settled ? 1 : loop->length;
 }
 
 /* ------------------------------------------------------------------ results */
@@ -477,7 +460,6 @@ void closed_loop_write(struct loop *loop, struct out *out)
 			   price.sets, price.is_decided ? "" : ", of which some are still tried");
 	else
 		out_text(out, "measured: no scope is within the budget");
-	pthread_mutex_lock(&loop->lock);
+	MUTEX_HOLD(&loop->lock);
 	write_dropped(loop, out);
-	pthread_mutex_unlock(&loop->lock);
 }

@@ -1,9 +1,9 @@
 /* Buffer pool: allocates device memory in slabs and hands out cleared buffers. */
 #include "backend/intra/device_buffers.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 
+#include "base/mutex.h"
 #include "driver/driver.h"
 
 #define BYTES_MIN ((size_t)64 << 10)
@@ -104,21 +104,19 @@ static bool claim_bytes(size_t bytes)
 
 	if (bytes > DEVICE_BUFFERS_BYTES_MAX)
 		return false;
-	pthread_mutex_lock(&lock);
+	MUTEX_HOLD(&lock);
 	while (all_bytes + bytes > DEVICE_BUFFERS_BYTES_MAX && (idle = find_idle()))
 		free_slab(idle, true);
 	is_free = all_bytes + bytes <= DEVICE_BUFFERS_BYTES_MAX;
 	if (is_free)
 		all_bytes += bytes;
-	pthread_mutex_unlock(&lock);
 	return is_free;
 }
 
 static void unclaim(size_t bytes)
 {
-	pthread_mutex_lock(&lock);
+	MUTEX_HOLD(&lock);
 	all_bytes -= bytes;
-	pthread_mutex_unlock(&lock);
 }
 
 static struct buffer *cut_buffer(struct slab *slab, uint32_t index, size_t bytes, void *context)
@@ -202,9 +200,8 @@ struct buffer *device_buffers_take(size_t asked, bool is_of_graph)
 	if (driver.cuCtxGetCurrent(&context) != 0 || !context)
 		return NULL;
 	if (!is_of_graph) {
-		pthread_mutex_lock(&lock);
+		MUTEX_HOLD(&lock);
 		buffer = find_unused(bytes, asked, context);
-		pthread_mutex_unlock(&lock);
 	}
 	if (!buffer) {
 		int mode = driver_own_begin();
@@ -227,11 +224,10 @@ struct buffer *device_buffers_take(size_t asked, bool is_of_graph)
 
 void device_buffers_give(struct buffer *buffer)
 {
-	pthread_mutex_lock(&lock);
+	MUTEX_HOLD(&lock);
 	buffer->slab->unused_count++;
 	buffer->next = unused;
 	unused = buffer;
-	pthread_mutex_unlock(&lock);
 }
 
 /* Its slab never becomes idle, so the device memory is never freed. */
@@ -246,7 +242,7 @@ void device_buffers_empty(void)
 	struct slab *idle;
 	void *popped;
 
-	pthread_mutex_lock(&lock);
+	MUTEX_HOLD(&lock);
 	while ((idle = find_idle())) {
 		bool is_there = driver.cuCtxPushCurrent(idle->context) == 0;
 
@@ -254,7 +250,6 @@ void device_buffers_empty(void)
 		if (is_there)
 			driver.cuCtxPopCurrent(&popped);
 	}
-	pthread_mutex_unlock(&lock);
 }
 
 void device_buffers_forget(void)

@@ -1,9 +1,8 @@
 /* Clocks per driver context, and the offset between the global timer and the host clock. */
 #include "backend/intra/device_clock.h"
 
-#include <pthread.h>
-
 #include "backend/intra/record_overhead.h"
+#include "base/mutex.h"
 #include "driver/driver.h"
 #include "record/store/devices.h"
 
@@ -32,7 +31,7 @@ struct device_clock *device_clock_of(void *context)
 {
 	struct device_clock *clock = NULL;
 
-	pthread_mutex_lock(&lock);
+	MUTEX_HOLD(&lock);
 	for (uint32_t i = 0; i < clock_count && !clock; i++)
 		if (clocks[i].context == context)
 			clock = &clocks[i];
@@ -40,7 +39,6 @@ struct device_clock *device_clock_of(void *context)
 		clock = &clocks[clock_count];
 		init_clock(clock, clock_count++, context);
 	}
-	pthread_mutex_unlock(&lock);
 	return clock;
 }
 
@@ -48,9 +46,8 @@ void *device_clock_context(uint32_t index)
 {
 	void *context;
 
-	pthread_mutex_lock(&lock);
+	MUTEX_HOLD(&lock);
 	context = index < clock_count ? clocks[index].context : NULL;
-	pthread_mutex_unlock(&lock);
 	return context;
 }
 
@@ -100,19 +97,17 @@ int64_t device_clock_offset(struct device_clock *clock, uint64_t before_ns, uint
 	int64_t latency_ns;
 	int64_t min;
 
-	pthread_mutex_lock(&lock);
+	MUTEX_HOLD(&lock);
 	narrow_offset(clock, before_ns, after_ns, builder);
 	min = clock->offset_min_ns;
 	latency_ns = clock->offset_max_ns > min ? (clock->offset_max_ns - min) / 2 : 0;
-	pthread_mutex_unlock(&lock);
 	return min + (latency_ns < LAUNCH_LATENCY_NS ? latency_ns : LAUNCH_LATENCY_NS);
 }
 
 void device_clock_clear(void)
 {
-	pthread_mutex_lock(&lock);
+	MUTEX_HOLD(&lock);
 	clock_count = 0;
-	pthread_mutex_unlock(&lock);
 }
 
 void device_clock_forget(void)

@@ -7,6 +7,7 @@
 
 #include "base/buf.h"
 #include "base/hash.h"
+#include "base/mutex.h"
 #include "model/warp_metrics.h"
 #include "record/store/devices.h"
 
@@ -50,7 +51,7 @@ struct kernel_history *kernel_history_of(const struct kernel *kernel, struct pro
 	struct kernel_history **bucket = &buckets[hash % BUCKETS];
 	struct kernel_history *history;
 
-	pthread_mutex_lock(&lock);
+	MUTEX_HOLD(&lock);
 	for (history = *bucket; history; history = history->next)
 		if (history->sum.kernel == kernel &&
 		    !memcmp(&history->where, &where, sizeof(where)))
@@ -59,13 +60,12 @@ struct kernel_history *kernel_history_of(const struct kernel *kernel, struct pro
 		history->next = *bucket;
 		*bucket = history;
 	}
-	pthread_mutex_unlock(&lock);
 	return history;
 }
 
 void kernel_history_clear(void)
 {
-	pthread_mutex_lock(&lock);
+	MUTEX_HOLD(&lock);
 	for (uint32_t i = 0; i < BUCKETS; i++) {
 		while (buckets[i]) {
 			struct kernel_history *history = buckets[i];
@@ -74,7 +74,6 @@ void kernel_history_clear(void)
 			free_history(history);
 		}
 	}
-	pthread_mutex_unlock(&lock);
 }
 
 void kernel_history_forget(void)
@@ -321,7 +320,7 @@ static void report_price(const struct kernel_history *history, struct loop *loop
 
 void kernel_history_report_prices(void)
 {
-	pthread_mutex_lock(&lock);
+	MUTEX_HOLD(&lock);
 	for (uint32_t i = 0; i < BUCKETS; i++) {
 		for (struct kernel_history *at = buckets[i]; at; at = at->next) {
 			const struct kernel *kernel = at->sum.kernel;
@@ -330,5 +329,4 @@ void kernel_history_report_prices(void)
 				report_price(at, atomic_load(&kernel->loop));
 		}
 	}
-	pthread_mutex_unlock(&lock);
 }

@@ -1,7 +1,6 @@
 /* Launch queue and reader threads. */
 #include "backend/intra/launch_queue.h"
 
-#include <pthread.h>
 #include <sched.h>
 #include <string.h>
 #include <time.h>
@@ -16,6 +15,7 @@
 #include "base/clock.h"
 #include "base/guest.h"
 #include "base/message.h"
+#include "base/mutex.h"
 #include "driver/driver.h"
 #include "record/sets/record_sessions.h"
 
@@ -249,10 +249,9 @@ static void *run_reader(void *arg)
 
 	pthread_setname_np(pthread_self(), "proton-intra");
 	driver_own_begin(); /* so this thread does not invalidate graph captures */
-	pthread_mutex_lock(&shared.lock);
+	MUTEX_HOLD(&shared.lock);
 	while ((launch = next_launch(thread)))
 		read_one(thread, launch);
-	pthread_mutex_unlock(&shared.lock);
 	return NULL;
 }
 
@@ -308,11 +307,10 @@ int launch_queue_start(const struct instrument_mode *mode, struct proton_error *
 		return result;
 	loss_start(!mode->has_launches);
 	has_budget = mode->budget != 0;
-	pthread_mutex_lock(&shared.lock);
+	MUTEX_HOLD(&shared.lock);
 	shared.thread_limit = thread_limit();
 	shared.has_failed = false;
 	shared.is_running = true;
-	pthread_mutex_unlock(&shared.lock);
 	return PROTON_OK;
 }
 
@@ -340,7 +338,7 @@ static void read_here(void)
 
 static void await_launches(uint64_t number)
 {
-	pthread_mutex_lock(&shared.lock);
+	MUTEX_HOLD(&shared.lock);
 	pthread_cond_signal(&shared.has_work);
 	while (!is_read(number)) {
 		if (shared.first && !shared.thread_count && !shared.is_starting)
@@ -348,7 +346,6 @@ static void await_launches(uint64_t number)
 		else
 			pthread_cond_wait(&shared.is_done, &shared.lock);
 	}
-	pthread_mutex_unlock(&shared.lock);
 }
 
 static void read_all(void)
@@ -356,7 +353,7 @@ static void read_all(void)
 	struct launch *graphs, *end;
 	uint64_t put;
 
-	pthread_mutex_lock(&flush_lock);
+	MUTEX_HOLD(&flush_lock);
 	pthread_mutex_lock(&shared.lock);
 	put = shared.put;
 	graphs = shared.graphs;
@@ -365,7 +362,6 @@ static void read_all(void)
 	await_launches(put);
 	for (struct launch *launch = graphs; launch != end; launch = launch->next)
 		read_graph(&flusher.reader, launch);
-	pthread_mutex_unlock(&flush_lock);
 }
 
 void launch_queue_flush(void)
@@ -405,14 +401,13 @@ static void close_all(void)
 void launch_queue_stop(void)
 {
 	launch_queue_flush();
-	pthread_mutex_lock(&flush_lock);
+	MUTEX_HOLD(&flush_lock);
 	end_threads();
 	/* Graphs continue to exist and write into their buffers, which are never freed. */
 	pthread_mutex_lock(&shared.lock);
 	shared.graphs_end = shared.graphs;
 	pthread_mutex_unlock(&shared.lock);
 	close_all();
-	pthread_mutex_unlock(&flush_lock);
 }
 
 /* ------------------------------------------------------------------ fork */

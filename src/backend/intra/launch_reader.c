@@ -1,11 +1,12 @@
 /* Launch reader: copies the buffer of a launch in pieces, decodes them, and clears it. */
 #include "backend/intra/launch_reader.h"
 
-#include <pthread.h>
 #include <string.h>
 
 #include "backend/intra/loaded_kernels.h"
 #include "backend/intra/loss_warnings.h"
+#include "base/array.h"
+#include "base/mutex.h"
 #include "driver/driver.h"
 #include "record/sets/record_sessions.h"
 #include "record/store/devices.h"
@@ -72,18 +73,14 @@ static bool get_streams(struct launch_reader *reader)
 
 static const void *get_zeros(void)
 {
-	const void *found;
-
-	pthread_mutex_lock(&zeros_lock);
+	MUTEX_HOLD(&zeros_lock);
 	if (!zeros) {
 		if (driver.cuMemHostAlloc(&zeros, ZEROS_BYTES, DRIVER_HOST_PORTABLE) == 0)
 			memset(zeros, 0, ZEROS_BYTES);
 		else
 			zeros = NULL;
 	}
-	found = zeros;
-	pthread_mutex_unlock(&zeros_lock);
-	return found;
+	return zeros;
 }
 
 /* Zeroes `width` bytes at `address` and at every `pitch` bytes after it. */
@@ -202,8 +199,7 @@ static void note_clocks(struct launch_reader *reader)
 {
 	const struct decoder *decoder = &reader->decoder;
 
-	for (uint32_t i = 0; i < decoder->layout->unit_count; i++) {
-		const struct decode_unit *unit = &decoder->units[i];
+	ARRAY_EACH(unit, decoder->units, decoder->layout->unit_count) {
 		double mhz = unit->is_there ? decode_mhz(decoder->layout, unit, 0) : 0;
 
 		if (mhz > 0)
@@ -331,22 +327,20 @@ void launch_reader_take_turn(struct launch *launch)
 {
 	if (!has_turn(launch))
 		return;
-	pthread_mutex_lock(&turn_lock);
+	MUTEX_HOLD(&turn_lock);
 	launch->turn = launch->kernel->run.turns++;
-	pthread_mutex_unlock(&turn_lock);
 }
 
 /* Waits until the launches before it have ended their turns, and ends its own if `is_over`. */
 static void await_turn(const struct launch *launch, bool is_over)
 {
-	pthread_mutex_lock(&turn_lock);
+	MUTEX_HOLD(&turn_lock);
 	while (launch->kernel->run.turns_ended != launch->turn)
 		pthread_cond_wait(&turn_is_over, &turn_lock);
 	if (is_over) {
 		launch->kernel->run.turns_ended++;
 		pthread_cond_broadcast(&turn_is_over);
 	}
-	pthread_mutex_unlock(&turn_lock);
 }
 
 void launch_reader_end_turn(const struct launch *launch)

@@ -1,10 +1,10 @@
 /* Times of launches by events. */
 #include "backend/intra/launch_timer.h"
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 
+#include "base/mutex.h"
 #include "driver/driver.h"
 
 /* More launches are not timed at once. */
@@ -47,10 +47,9 @@ static void free_timer(struct timer *timer)
 
 static void give_idle(struct timer *timer)
 {
-	pthread_mutex_lock(&lock);
+	MUTEX_HOLD(&lock);
 	timer->next = idle;
 	idle = timer;
-	pthread_mutex_unlock(&lock);
 }
 
 static struct timer *make_timer(void *context)
@@ -67,9 +66,8 @@ static struct timer *make_timer(void *context)
 	driver_own_end(mode);
 	if (is_ok)
 		return timer;
-	pthread_mutex_lock(&lock);
+	MUTEX_HOLD(&lock);
 	count--;
-	pthread_mutex_unlock(&lock);
 	return NULL;
 }
 
@@ -138,11 +136,10 @@ void launch_timer_end(uint64_t stream)
 		give_idle(timer);
 		return;
 	}
-	pthread_mutex_lock(&lock);
+	MUTEX_HOLD(&lock);
 	timer->next = NULL;
 	*last = timer;
 	last = &timer->next;
-	pthread_mutex_unlock(&lock);
 }
 
 /* Takes the first launch of the context if it has ended; NULL if it has not. */
@@ -151,7 +148,7 @@ static struct timer *take_ended(void *context)
 	struct timer **at = &waiting;
 	struct timer *timer = NULL;
 
-	pthread_mutex_lock(&lock);
+	MUTEX_HOLD(&lock);
 	while (*at && (*at)->context != context)
 		at = &(*at)->next;
 	if (*at && driver.cuEventQuery((*at)->after) != DRIVER_NOT_READY) {
@@ -160,7 +157,6 @@ static struct timer *take_ended(void *context)
 		if (last == &timer->next)
 			last = at;
 	}
-	pthread_mutex_unlock(&lock);
 	return timer;
 }
 
@@ -189,7 +185,7 @@ void launch_timers_clear(void)
 	struct timer *timer;
 	void *popped;
 
-	pthread_mutex_lock(&lock);
+	MUTEX_HOLD(&lock);
 	*last = idle;
 	idle = NULL;
 	while ((timer = waiting)) {
@@ -203,7 +199,6 @@ void launch_timers_clear(void)
 		driver.cuCtxPopCurrent(&popped);
 	}
 	last = &waiting;
-	pthread_mutex_unlock(&lock);
 }
 
 void launch_timers_forget(void)

@@ -1,13 +1,13 @@
 /* Table of instrumented kernels by function handle. */
 #include "backend/intra/loaded_kernels.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <libproton/proton.h>
 
 #include "base/hash.h"
+#include "base/mutex.h"
 #include "record/names/frames.h"
 
 #define BUCKETS 256u
@@ -46,41 +46,37 @@ int loaded_kernels_add(uint64_t function, const char *name, const char *layout, 
 	*is_amd_out = kernel->layout.is_amd;
 	kernel->function = function;
 	loaded_kernels_remove(function);
-	pthread_mutex_lock(&lock);
+	MUTEX_HOLD(&lock);
 	kernel->next = *bucket;
 	*bucket = kernel;
-	pthread_mutex_unlock(&lock);
 	return PROTON_OK;
 }
 
 void loaded_kernels_remove(uint64_t function)
 {
-	pthread_mutex_lock(&lock);
+	MUTEX_HOLD(&lock);
 	for (struct kernel *kernel = *bucket_of(function); kernel; kernel = kernel->next)
 		if (kernel->function == function)
 			kernel->function = 0;
-	pthread_mutex_unlock(&lock);
 }
 
 struct kernel *loaded_kernels_find(uint64_t function)
 {
 	struct kernel *kernel;
 
-	pthread_mutex_lock(&lock);
+	MUTEX_HOLD(&lock);
 	for (kernel = *bucket_of(function); kernel; kernel = kernel->next)
 		if (kernel->function == function)
 			break;
-	pthread_mutex_unlock(&lock);
 	return function ? kernel : NULL;
 }
 
 void loaded_kernels_visit(void (*visit)(struct kernel *kernel))
 {
-	pthread_mutex_lock(&lock);
+	MUTEX_HOLD(&lock);
 	for (uint32_t i = 0; i < BUCKETS; i++)
 		for (struct kernel *kernel = buckets[i]; kernel; kernel = kernel->next)
 			visit(kernel);
-	pthread_mutex_unlock(&lock);
 }
 
 static void reset_kernel(struct kernel *kernel)

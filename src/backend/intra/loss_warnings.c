@@ -2,12 +2,12 @@
 #include "backend/intra/loss_warnings.h"
 
 #include <inttypes.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/buf.h"
 #include "base/message.h"
+#include "base/mutex.h"
 #include "driver/driver.h"
 #include "record/sets/record_sessions.h"
 
@@ -38,16 +38,14 @@ void loss_of_launch(const char *call, int result)
 
 bool loss_has_space(struct kernel *kernel, uint64_t events)
 {
-	bool is_ok;
+	MUTEX_HOLD(&lock);
+	bool is_ok = !is_bounded || !kernel->run.traced ||
+		     kernel->run.traced_events + events <= EVENTS_DEFAULT;
 
-	pthread_mutex_lock(&lock);
-	is_ok = !is_bounded || !kernel->run.traced ||
-		kernel->run.traced_events + events <= EVENTS_DEFAULT;
 	if (is_ok) {
 		kernel->run.traced++;
 		kernel->run.traced_events += events;
 	}
-	pthread_mutex_unlock(&lock);
 	return is_ok;
 }
 
@@ -70,9 +68,8 @@ void loss_add(struct kernel *kernel, const struct decode_totals *totals)
 	record_count(COUNTER_LOST_INSIDE, totals->dropped);
 	record_count(COUNTER_LOST_PAIR, broken);
 	record_count(COUNTER_LOST_DAMAGED, totals->damaged);
-	pthread_mutex_lock(&lock);
+	MUTEX_HOLD(&lock);
 	add_totals(&kernel->run.totals, totals);
-	pthread_mutex_unlock(&lock);
 }
 
 /* "3 of a, 12 of b": counts by scope. */

@@ -2,16 +2,17 @@
 #include "backend/intra/record_overhead.h"
 
 #include <math.h>
-#include <pthread.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "backend/intra/calibrate_kernel.h"
+#include "base/array.h"
 #include "base/clock.h"
 #include "base/environment.h"
 #include "base/message.h"
+#include "base/mutex.h"
 #include "driver/driver.h"
 #include "format/number.h"
 
@@ -153,8 +154,7 @@ static void read_launch(const struct decoder *decoder, struct minimum *minimum)
 
 	if (decoder->execution_count != EMPTIES + 2)
 		return;
-	for (uint32_t i = 0; i < EMPTIES + 2; i++) {
-		const struct decode_execution *execution = &decoder->executions[i];
+	ARRAY_EACH(execution, decoder->executions, EMPTIES + 2) {
 		uint32_t index = counts[execution->scope]++;
 		uint64_t *min = &seen.outer[execution->scope == MANY];
 
@@ -336,14 +336,13 @@ struct decode_overhead record_overhead_on(const struct device *device)
 
 	if (!own.is_wanted || own.is_given)
 		return own.overhead;
-	pthread_mutex_lock(&lock);
+	MUTEX_HOLD(&lock);
 	it = measured_on(device ? (int)strtol(device->arch, NULL, 10) : 0);
 	overhead = it->overhead;
 	if (!it->is_known)
 		message("time_shift has no effect: the record overhead on this GPU is unknown "
 			"(%s); set PROTON_INSTRUMENT_COST (bench/intra.py measures it)",
 			it->failure.text);
-	pthread_mutex_unlock(&lock);
 	return overhead;
 }
 

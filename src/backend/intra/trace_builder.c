@@ -63,9 +63,7 @@ static struct clock clock_of(const struct decoder *decoder, double fallback_mhz)
 	const struct decode_unit *longest = NULL;
 	double mhz;
 
-	for (uint32_t u = 0; u < decoder->layout->unit_count; u++) {
-		const struct decode_unit *unit = &decoder->units[u];
-
+	ARRAY_EACH(unit, decoder->units, decoder->layout->unit_count) {
 		if (unit->is_there &&
 		    (!longest || unit->header.end_clock - unit->header.start_clock >
 					 longest->header.end_clock - longest->header.start_clock))
@@ -113,7 +111,7 @@ static bool add_event(const struct adding *adding, uint32_t index, struct placin
 	uint64_t start_ns = to_ns(&adding->clock, execution->start);
 	uint64_t end_ns = to_ns(&adding->clock, decode_end_of(execution));
 
-	return ARRAY_ADD(
+	return ARRAY_ADD_AGAIN(
 		builder->events, builder->event_capacity, builder->event_count,
 		(struct intra_event){
 			.start_ns = start_ns,
@@ -209,7 +207,7 @@ static bool add_unit(struct adding *adding, uint32_t index, uint32_t cta)
 	double mhz = adding->clock.mhz;
 
 	adding->unit_of[index] = (uint32_t)builder->unit_count;
-	return ARRAY_ADD(
+	return ARRAY_ADD_AGAIN(
 		builder->units, builder->unit_capacity, builder->unit_count,
 		(struct intra_unit){
 			.start_ns = to_ns(&adding->clock, unit->header.start_clock),

@@ -107,7 +107,8 @@ static bool add_event(struct decoder *decoder, const struct decode_reading *read
 		.mate = DECODE_NONE,
 	};
 
-	return ARRAY_ADD(decoder->events, decoder->event_capacity, decoder->event_count, event);
+	return ARRAY_ADD_AGAIN(decoder->events, decoder->event_capacity, decoder->event_count,
+			       event);
 }
 
 /*

@@ -133,8 +133,7 @@ static void check_sum(struct decoder *decoder, const struct decode_unit *unit, u
 static void count(const struct instrument_layout *layout, const uint8_t *bytes,
 		  struct decode_sum *nodes)
 {
-	for (uint32_t i = 0; i < layout->sum_counts_count; i++) {
-		const struct instrument_sum_count *from = &layout->sum_counts[i];
+	ARRAY_EACH(from, layout->sum_counts, layout->sum_counts_count) {
 		uint64_t value = (uint64_t)word_at(bytes, from->word) * from->times;
 
 		*(from->is_end ? &nodes[from->sum].count : &nodes[from->sum].starts) += value;

@@ -51,7 +51,6 @@ struct hoisting {
 	struct hash_table chains;    /* debug locations and regions of the block */
 	uint32_t *groups;            /* first line of each group of adjacent markers of the block */
 	size_t group_count;
-	size_t group_capacity;
 	uint32_t *moves; /* by line: where it moves to, plus 1 */
 };
 
@@ -182,8 +181,7 @@ static bool find_regions(struct hoisting *hoisting, const struct ir_block *block
 	for (uint32_t i = block->first_line; i < block->end_line; i++) {
 		if (next < block->marker_count && markers[next].line == i &&
 		    !markers[next++].follows &&
-		    !ARRAY_ADD(hoisting->groups, hoisting->group_capacity, hoisting->group_count,
-			       i))
+		    !ARRAY_ADD(hoisting->groups, hoisting->group_count, i))
 			return false;
 		hoisting->lines[i].region = (uint32_t)hoisting->group_count;
 	}

@@ -29,7 +29,7 @@ static bool is_terminator(struct slice line)
 	       slice_starts(line, "switch ") || slice_starts(line, "unreachable");
 }
 
-static bool add_marker(struct ir_function *function, size_t *capacity, uint32_t line, bool follows)
+static bool add_marker(struct ir_function *function, uint32_t line, bool follows)
 {
 	struct ir_marker marker;
 
@@ -37,13 +37,11 @@ static bool add_marker(struct ir_function *function, size_t *capacity, uint32_t 
 		return true;
 	marker.line = line;
 	marker.follows = follows;
-	return ARRAY_ADD(function->markers, *capacity, function->marker_count, marker);
+	return ARRAY_ADD(function->markers, function->marker_count, marker);
 }
 
 struct body {
 	struct ir_function *function;
-	size_t block_capacity;
-	size_t marker_capacity;
 	struct ir_block *block;
 	bool ended;                 /* the block has its terminator */
 	bool follows_marker;        /* the previous instruction is a marker */
@@ -61,7 +59,7 @@ static bool begin_block(struct body *body, struct slice label, uint32_t line)
 		.first_marker = function->marker_count,
 	};
 
-	if (!ARRAY_ADD(function->blocks, body->block_capacity, function->block_count, block))
+	if (!ARRAY_ADD(function->blocks, function->block_count, block))
 		return false;
 	body->block = &function->blocks[function->block_count - 1];
 	body->ended = false;
@@ -104,7 +102,7 @@ static int read_instruction(struct body *body, uint32_t *at, struct proton_error
 		return err_nomem(err);
 	if (body->ended)
 		return ir_parse_error(line, err);
-	if (!add_marker(function, &body->marker_capacity, line, body->follows_marker))
+	if (!add_marker(function, line, body->follows_marker))
 		return err_nomem(err);
 	body->follows_marker = function->marker_count > markers;
 	body->block->marker_count += body->follows_marker;
@@ -154,18 +152,15 @@ static int read_blocks(struct ir_function *function, struct proton_error *err)
 	return PROTON_OK;
 }
 
-static bool add_successor(struct ir_function *function, size_t *capacity, struct ir_block *block,
-			  uint32_t target)
+static bool add_successor(struct ir_function *function, struct ir_block *block, uint32_t target)
 {
 	block->successor_count++;
-	return ARRAY_ADD(function->successors, *capacity, function->successor_count, target);
+	return ARRAY_ADD(function->successors, function->successor_count, target);
 }
 
 static int read_edges(struct ir_function *function, const struct ir_names *labels,
 		      struct proton_error *err)
 {
-	size_t capacity = 0;
-
 	for (uint32_t b = 0; b < function->block_count; b++) {
 		struct ir_block *block = &function->blocks[b];
 		uint32_t line = block->end_line;
@@ -174,7 +169,7 @@ static int read_edges(struct ir_function *function, const struct ir_names *label
 		if (block->call || block->is_return) {
 			uint32_t next = block->call ? b + 1 : function->block_count;
 
-			if (!add_successor(function, &capacity, block, next))
+			if (!add_successor(function, block, next))
 				return err_nomem(err);
 			continue;
 		}
@@ -191,7 +186,7 @@ static int read_edges(struct ir_function *function, const struct ir_names *label
 				/* The entry block has no predecessors. */
 				if (target == IR_NAME_NONE || target == 0)
 					return ir_parse_error(line, err);
-				if (!add_successor(function, &capacity, block, target))
+				if (!add_successor(function, block, target))
 					return err_nomem(err);
 				slice_skip(&text, label.length);
 			}
@@ -294,13 +289,12 @@ int ir_function_write_moved(const struct ir_function *function, const uint32_t *
 			    char **text_out, size_t *length_out, struct proton_error *err)
 {
 	uint64_t *moved = NULL; /* the line that it moves before << 32 | line */
-	size_t capacity = 0;
 	size_t count = 0;
 	size_t next = 0;
 	struct out out;
 
 	for (uint32_t i = 0; i < function->line_count; i++)
-		if (moves[i] && !ARRAY_ADD(moved, capacity, count, (moves[i] - 1ull) << 32 | i)) {
+		if (moves[i] && !ARRAY_ADD(moved, count, (moves[i] - 1ull) << 32 | i)) {
 			free(moved);
 			return err_nomem(err);
 		}

@@ -14,11 +14,10 @@ static bool split_lines(const char *text, size_t length, struct ir_function *ker
 {
 	struct slice rest = {text, length};
 	struct slice line;
-	size_t capacity = 0;
 
 	while (slice_take_line(&rest, &line)) {
 		if (kernel->line_count == LINE_MAX_COUNT ||
-		    !ARRAY_ADD(kernel->lines, capacity, kernel->line_count, line))
+		    !ARRAY_ADD(kernel->lines, kernel->line_count, line))
 			return false;
 	}
 	return true;

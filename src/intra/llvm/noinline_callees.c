@@ -41,10 +41,8 @@ struct reference {
 struct search {
 	struct ir_function *kernel;
 	struct candidate *candidates; /* in text order, like the references */
-	size_t candidate_capacity;
 	uint32_t candidate_count;
 	struct reference *references;
-	size_t reference_capacity;
 	uint32_t reference_count;
 	struct ir_names names;
 };
@@ -72,8 +70,7 @@ static int find_candidates(struct search *search, struct proton_error *err)
 			continue;
 		candidate.end_line = i = end;
 		candidate.name = ir_name_at(at + 1, slice_end(lines[candidate.define_line]));
-		if (!ARRAY_ADD(search->candidates, search->candidate_capacity,
-			       search->candidate_count, candidate))
+		if (!ARRAY_ADD(search->candidates, search->candidate_count, candidate))
 			return err_nomem(err);
 	}
 	if (!ir_names_init(&search->names, search->candidate_count))
@@ -125,8 +122,7 @@ static int find_references(struct search *search, struct proton_error *err)
 			uint32_t to = ir_names_find(&search->names, ir_name_at(value.at + 1, end));
 
 			if (to != IR_NAME_NONE &&
-			    !ARRAY_ADD(search->references, search->reference_capacity,
-				       search->reference_count,
+			    !ARRAY_ADD(search->references, search->reference_count,
 				       (struct reference){i, value.at, from, to}))
 				return err_nomem(err);
 		}
@@ -179,8 +175,7 @@ static bool spread_obstacle(struct candidate *caller, struct candidate *callee)
 
 static bool returns_are_plain(const struct ir_function *function, struct slice type)
 {
-	for (uint32_t b = 0; b < function->block_count; b++) {
-		const struct ir_block *block = &function->blocks[b];
+	ARRAY_EACH(block, function->blocks, function->block_count) {
 		struct slice value = function->lines[block->end_line ? block->end_line - 1 : 0];
 
 		if (block->is_return &&
@@ -299,8 +294,7 @@ static void set_reason(const struct search *search)
 	struct ir_function *kernel = search->kernel;
 	char *reason = kernel->outside_reason;
 
-	for (uint32_t c = 0; c < search->candidate_count; c++) {
-		const struct candidate *candidate = &search->candidates[c];
+	ARRAY_EACH(candidate, search->candidates, search->candidate_count) {
 		struct slice name = candidate->name;
 
 		if (!candidate->marker_count || !candidate->obstacle)

@@ -206,8 +206,7 @@ static bool may_repeat(const struct sum_plan *sums, const struct instrument_layo
 {
 	uint32_t total = 0;
 
-	for (uint32_t i = 0; i < layout->sum_counts_count; i++) {
-		const struct instrument_sum_count *count = &layout->sum_counts[i];
+	ARRAY_EACH(count, layout->sum_counts, layout->sum_counts_count) {
 		struct plan_value value;
 
 		if (count->sum != sum)

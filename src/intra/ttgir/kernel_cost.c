@@ -269,7 +269,7 @@ static bool open_region(struct reading *reading, uint32_t line, bool is_loop)
 		region.is_constant = read_trips(reading, line, &region.trips);
 	}
 	reading->open[reading->depth++] = cost->count;
-	return ARRAY_ADD(cost->regions, cost->capacity, cost->count, region);
+	return ARRAY_ADD(cost->regions, cost->count, region);
 }
 
 static void add_loop(double *outer, uint32_t trips, double inner)

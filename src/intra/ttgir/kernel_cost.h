@@ -30,7 +30,6 @@ struct cost_region {
 struct kernel_cost {
 	struct cost_region *regions;
 	uint32_t count;
-	size_t capacity;
 	uint32_t *region_of_line; /* by line of the text, counted from 0 */
 	uint32_t warp_count;      /* without partitions */
 	bool is_amd;

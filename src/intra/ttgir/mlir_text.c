@@ -89,8 +89,6 @@ static int compare_aliases(const void *a, const void *b)
 /* Collects the aliases of the lines. False if out of memory. */
 static bool read_aliases(struct mlir_regions *lines)
 {
-	size_t capacity = 0;
-
 	for (uint32_t i = 0; i < lines->count; i++) {
 		struct slice line = lines->at[i].text;
 		struct slice start = line;
@@ -104,7 +102,7 @@ static bool read_aliases(struct mlir_regions *lines)
 			.name = slice_between(line.at, equals),
 			.body = slice_trim(slice_between(equals + 3, slice_end(line))),
 		};
-		if (!ARRAY_ADD(lines->aliases, capacity, lines->alias_count, alias))
+		if (!ARRAY_ADD(lines->aliases, lines->alias_count, alias))
 			return false;
 	}
 	ARRAY_SORT(lines->aliases, lines->alias_count, compare_aliases);
@@ -166,7 +164,7 @@ int mlir_regions_read(struct slice text, struct mlir_regions *out, struct proton
 
 	*out = (struct mlir_regions){0};
 	while (status == PROTON_OK && slice_take_line(&text, &line))
-		if (!ARRAY_ADD(out->at, out->capacity, out->count, read_line(line)))
+		if (!ARRAY_ADD(out->at, out->count, read_line(line)))
 			status = err_nomem(err);
 	if (status == PROTON_OK)
 		status = read_aliases(out) ? match_regions(out, err) : err_nomem(err);

@@ -47,7 +47,6 @@ struct mlir_region_line {
 struct mlir_regions {
 	struct mlir_region_line *at;
 	uint32_t count;
-	size_t capacity;
 	struct mlir_alias {
 		struct slice name; /* "#loc3" */
 		struct slice body;

@@ -150,8 +150,6 @@ struct walk {
 	struct mlir_regions lines;
 	struct load loads[LOADS_MAX];
 	uint32_t load_count;
-	size_t site_capacity;
-	size_t capacity;
 	struct origin_set open;
 	struct block blocks[MLIR_DEPTH_MAX];
 	uint32_t block_count;
@@ -166,7 +164,7 @@ static int add_operation(struct walk *walk, struct slice location, const struct 
 
 	if (!key)
 		return PROTON_OK;
-	return ARRAY_ADD(out->origins, walk->capacity, out->count, (struct origin){key, *set})
+	return ARRAY_ADD(out->origins, out->count, (struct origin){key, *set})
 		       ? PROTON_OK
 		       : err_nomem(walk->err);
 }
@@ -181,8 +179,7 @@ static int add_site(struct walk *walk, const struct marker *marker, bool is_brok
 			       "line %u: more than %u scope starts", walk->line + 1, SITES_MAX);
 	if (walk->open.count == ORIGIN_DEPTH_MAX)
 		is_broken = true;
-	if (!ARRAY_ADD(out->sites, walk->site_capacity, out->site_count,
-		       (struct origin_site){*marker, is_broken}))
+	if (!ARRAY_ADD(out->sites, out->site_count, (struct origin_site){*marker, is_broken}))
 		return err_nomem(walk->err);
 	if (!is_broken)
 		walk->open.sites[walk->open.count++] = index;
@@ -210,9 +207,7 @@ static int read_marker(struct walk *walk, const struct marker *marker)
 	for (uint32_t i = open->count; i-- > count_around(walk);) {
 		if (!is_of_same_scope(&walk->out->sites[open->sites[i]].marker, marker))
 			continue;
-		memmove(&open->sites[i], &open->sites[i + 1],
-			(open->count - i - 1) * sizeof(open->sites[0]));
-		open->count--;
+		ARRAY_REMOVE(open->sites, open->count, i);
 		return PROTON_OK;
 	}
 	return add_site(walk, marker, true);
@@ -380,7 +375,6 @@ struct relocation {
 	const struct provenance *provenance;
 	struct mlir_regions lines;
 	struct insertion *insertions;
-	size_t insertion_capacity;
 	uint32_t insertion_count;
 	struct proton_error *err;
 };
@@ -396,9 +390,8 @@ struct position {
 static int add_insertion(struct relocation *re, struct insertion made)
 {
 	made.sequence = re->insertion_count;
-	return ARRAY_ADD(re->insertions, re->insertion_capacity, re->insertion_count, made)
-		       ? PROTON_OK
-		       : err_nomem(re->err);
+	return ARRAY_ADD(re->insertions, re->insertion_count, made) ? PROTON_OK
+								    : err_nomem(re->err);
 }
 
 /* Closes the open scopes that are not in `kept`, latest first. */
@@ -419,9 +412,7 @@ static int close_scopes(struct relocation *re, struct position *at, const struct
 						   .indent = re->lines.at[at->last].line.indent,
 						   .location = at->location,
 					   });
-		memmove(&at->open.sites[i], &at->open.sites[i + 1],
-			(at->open.count - i - 1) * sizeof(at->open.sites[0]));
-		at->open.count--;
+		ARRAY_REMOVE(at->open.sites, at->open.count, i);
 	}
 	return status;
 }

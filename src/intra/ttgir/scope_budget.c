@@ -147,8 +147,7 @@ static void add_scope(struct choosing *choosing, const struct site_scope *scope,
 	const struct sites *sites = choosing->sites;
 	const struct kernel_cost *cost = &choosing->cost;
 
-	for (uint32_t i = 0; i < sites->count; i++) {
-		const struct site *site = &sites->sites[i];
+	ARRAY_EACH(site, sites->sites, sites->count) {
 		double cycles = sign * site->price;
 
 		if (site->scope != scope - sites->scopes)
@@ -289,8 +288,7 @@ static void read_registers(struct choosing *choosing)
 {
 	const struct sites *sites = choosing->sites;
 
-	for (uint32_t i = 0; i < sites->count; i++) {
-		const struct site *site = &sites->sites[i];
+	ARRAY_EACH(site, sites->sites, sites->count) {
 		struct site_scope *scope;
 		double registers;
 

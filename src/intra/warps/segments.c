@@ -64,8 +64,7 @@ static bool find_window(struct warps *warps, uint64_t *unseen)
 
 	warps->from = 0;
 	warps->to = 0;
-	for (uint32_t u = 0; u < decoder->layout->unit_count; u++) {
-		const struct decode_unit *unit = &decoder->units[u];
+	ARRAY_EACH(unit, decoder->units, decoder->layout->unit_count) {
 		uint64_t from;
 
 		if (!unit->is_there)
@@ -116,7 +115,8 @@ static bool add_segment(struct cutting *cutting, uint64_t end, uint16_t scope, b
 	};
 
 	cutting->cursor = end;
-	return ARRAY_ADD(warps->segments, warps->segment_capacity, warps->segment_count, segment);
+	return ARRAY_ADD_AGAIN(warps->segments, warps->segment_capacity, warps->segment_count,
+			       segment);
 }
 
 /* With the waits in between. */
@@ -157,7 +157,7 @@ static bool add_wait(struct warps *warps, uint64_t start, uint64_t end, uint16_t
 		end = warps->to;
 	if (start >= end)
 		return true;
-	return ARRAY_ADD(warps->waits, warps->wait_capacity, warps->wait_count,
+	return ARRAY_ADD(warps->waits, warps->wait_count,
 			 (struct warps_interval){.start = start, .end = end, .scope = scope});
 }
 
@@ -184,7 +184,7 @@ static bool open_scope(struct cutting *cutting, const struct decode_execution *e
 	struct warps *warps = cutting->warps;
 
 	return close_until(cutting, execution->start) &&
-	       ARRAY_ADD(warps->open, warps->open_capacity, warps->open_count,
+	       ARRAY_ADD(warps->open, warps->open_count,
 			 (struct warps_interval){.end = decode_end_of(execution),
 						 .scope = execution->scope});
 }
@@ -267,8 +267,7 @@ static void add_executions(const struct warps *warps, struct warps_sums *sums)
 {
 	const struct decoder *decoder = warps->decoder;
 
-	for (size_t i = 0; i < decoder->execution_count; i++) {
-		const struct decode_execution *execution = &decoder->executions[i];
+	ARRAY_EACH(execution, decoder->executions, decoder->execution_count) {
 		struct warps_cell *cell;
 
 		cell = warps_cell(sums, execution->unit, execution->scope);
@@ -279,9 +278,7 @@ static void add_executions(const struct warps *warps, struct warps_sums *sums)
 		}
 		cell->inclusive += execution->duration;
 	}
-	for (size_t i = 0; i < decoder->late_end_count; i++) {
-		const struct decode_late_end *it = &decoder->late_ends[i];
-
+	ARRAY_EACH(it, decoder->late_ends, decoder->late_end_count) {
 		warps_cell(sums, it->unit, decoder->executions[it->execution].scope)->executions++;
 	}
 }
@@ -334,9 +331,7 @@ static bool find_asyncs(struct warps *warps)
 							      .unit = it->end_unit,
 							      .is_first = true});
 	}
-	for (size_t i = 0; i < decoder->late_end_count; i++) {
-		const struct decode_late_end *it = &decoder->late_ends[i];
-
+	ARRAY_EACH(it, decoder->late_ends, decoder->late_end_count) {
 		add_async_end(warps, (struct warps_async_end){.clock = it->clock,
 							      .execution = it->execution,
 							      .unit = it->unit});

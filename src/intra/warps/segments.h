@@ -124,10 +124,8 @@ struct warps {
 	size_t async_end_capacity;
 	struct warps_interval *waits; /* of the current unit */
 	size_t wait_count;
-	size_t wait_capacity;
 	struct warps_interval *open; /* open scopes of that unit, innermost last */
 	size_t open_count;
-	size_t open_capacity;
 };
 
 /* Adds a CTA with sums instead of records: nothing is on the critical path. */

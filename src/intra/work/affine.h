@@ -83,7 +83,6 @@ struct box {
 struct footprint {
 	struct box *boxes;
 	size_t count;
-	size_t capacity;
 	bool is_unknown; /* something in it is not a box */
 };
 

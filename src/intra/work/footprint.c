@@ -286,7 +286,7 @@ bool footprint_add(struct footprint *footprint, const struct footprint_access *a
 		merge(footprint);
 		footprint->is_unknown |= footprint->count > BOXES_MAX / 2;
 	}
-	return ARRAY_ADD(footprint->boxes, footprint->capacity, footprint->count, box);
+	return ARRAY_ADD(footprint->boxes, footprint->count, box);
 }
 
 static double points_of(const struct box *box, uint32_t from)
@@ -318,7 +318,7 @@ static bool add_rows(struct footprint *rows, const struct box *box)
 
 		for (i = 1; i < box->count; i++)
 			row.base += box->at[i].stride * at[i];
-		if (!ARRAY_ADD(rows->boxes, rows->capacity, rows->count, row))
+		if (!ARRAY_ADD(rows->boxes, rows->count, row))
 			return false;
 		for (i = 1; i < box->count && ++at[i] == box->at[i].count; i++)
 			at[i] = 0;

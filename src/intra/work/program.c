@@ -16,7 +16,6 @@ struct reading {
 	const struct mlir_regions *text;
 	struct hash_table by_name; /* indices of `names`, which are values, + 1 */
 	struct slice *names;
-	size_t name_capacity;
 	bool is_out_of_memory;
 	bool has_too_many; /* values */
 };
@@ -105,7 +104,7 @@ static uint32_t add_value(struct reading *reading, struct slice name)
 	reading->has_too_many |= value >= VALUES_MAX;
 	if (reading->has_too_many)
 		return 0;
-	if (!ARRAY_ADD(reading->names, reading->name_capacity, program->value_count, name) ||
+	if (!ARRAY_ADD(reading->names, program->value_count, name) ||
 	    (name.length &&
 	     !hash_table_add(&reading->by_name, hash_bytes(name.at, name.length), value + 1)))
 		reading->is_out_of_memory = true;
@@ -144,7 +143,7 @@ static void add_operand(struct reading *reading, struct program_line *line, uint
 {
 	struct program *program = reading->program;
 
-	if (!ARRAY_ADD(program->operands, program->operand_capacity, program->operand_count, value))
+	if (!ARRAY_ADD(program->operands, program->operand_count, value))
 		reading->is_out_of_memory = true;
 	else
 		line->operand_count++;
@@ -403,8 +402,7 @@ static void read_parameters(struct reading *reading, struct slice rest)
 
 		if (slice_take(&rest, ":"))
 			take_type(&rest, &type);
-		if (!ARRAY_ADD(program->parameters, program->parameter_capacity,
-			       program->parameter_count, type))
+		if (!ARRAY_ADD(program->parameters, program->parameter_count, type))
 			reading->is_out_of_memory = true;
 		add_value(reading, name);
 	}

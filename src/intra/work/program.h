@@ -50,10 +50,8 @@ struct program {
 	uint32_t end;
 	uint32_t *operands;
 	size_t operand_count;
-	size_t operand_capacity;
 	uint32_t value_count;
 	struct program_type *parameters; /* their values are the first ones */
-	size_t parameter_capacity;
 	uint32_t parameter_count;
 };
 

@@ -1,6 +1,5 @@
 /* Control from outside: commands of `proton ctl`, one at a time on their own thread. */
 #include <limits.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +12,7 @@
 #include "base/clock.h"
 #include "base/guest.h"
 #include "base/message.h"
+#include "base/mutex.h"
 #include "format/control_request.h"
 #include "format/rank.h"
 #include "format/target.h"
@@ -52,10 +52,9 @@ static int list_sessions(int ids[SESSION_MAX])
 {
 	int count = 0;
 
-	pthread_mutex_lock(&registry.lock);
+	MUTEX_HOLD(&registry.lock);
 	for (struct session *at = NULL; (at = registry_next(at, PROTON_ALL_SESSIONS));)
 		ids[count++] = at->id;
-	pthread_mutex_unlock(&registry.lock);
 	return count;
 }
 
@@ -489,10 +488,9 @@ static void make_label(const char *name, char *label, size_t capacity)
 static int begin_listening(struct control *shared, struct proton_error *err)
 {
 	pthread_t thread;
-	int failed;
+	MUTEX_HOLD(&shared->lock);
+	int failed = own_thread_start(&thread, run_commands, shared);
 
-	pthread_mutex_lock(&shared->lock);
-	failed = own_thread_start(&thread, run_commands, shared);
 	if (!failed) {
 		pthread_detach(thread);
 		shared->threads = 1;
@@ -514,7 +512,6 @@ static int begin_listening(struct control *shared, struct proton_error *err)
 		while (shared->threads)
 			pthread_cond_wait(&shared->changed, &shared->lock);
 	}
-	pthread_mutex_unlock(&shared->lock);
 	return failed ? err->status : PROTON_OK;
 }
 
@@ -554,7 +551,7 @@ int proton_listen(const struct proton_session_options *given, struct proton_erro
 	if (getauxval(AT_SECURE))
 		return err_set(err, PROTON_E_PERMISSION,
 			       "a process with elevated privileges takes no commands");
-	pthread_mutex_lock(&lock);
+	MUTEX_HOLD(&lock);
 	status = keep_defaults(given, err);
 	if (status == PROTON_OK && !control) {
 		shared = make_control(given ? given->name : NULL);
@@ -572,7 +569,6 @@ int proton_listen(const struct proton_session_options *given, struct proton_erro
 			free(shared);
 		}
 	}
-	pthread_mutex_unlock(&lock);
 	return status;
 }
 
@@ -631,12 +627,8 @@ int proton_listen_range(const char *name, struct proton_error *err)
 
 bool proton_is_listening(void)
 {
-	bool answer;
-
-	pthread_mutex_lock(&lock);
-	answer = control != NULL;
-	pthread_mutex_unlock(&lock);
-	return answer;
+	MUTEX_HOLD(&lock);
+	return control != NULL;
 }
 
 void proton_listen_end(void)

@@ -4,6 +4,7 @@
  * takes little memory and time from the program. Refused connections are counted for `status`.
  */
 #include "record/control/listener.h"
+#include "base/array.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -22,6 +23,7 @@
 #include "base/clock.h"
 #include "base/environment.h"
 #include "base/guest.h"
+#include "base/mutex.h"
 
 #define CONNECTIONS_MAX 16
 #define ACCEPTS_PER_SECOND 200
@@ -217,18 +219,15 @@ static bool is_own_user(int fd)
 
 static void drop_connection(struct listener *listener, nfds_t index)
 {
-	listener->count--;
-	memmove(&listener->connections[index], &listener->connections[index + 1],
-		(listener->count - index) * sizeof(listener->connections[0]));
+	ARRAY_REMOVE(listener->connections, listener->count, index);
 }
 
 static void refuse_connection(struct listener *listener, nfds_t index)
 {
 	close(listener->connections[index].fd);
 	drop_connection(listener, index);
-	pthread_mutex_lock(&listener->control->lock);
+	MUTEX_HOLD(&listener->control->lock);
 	listener->control->refused++;
-	pthread_mutex_unlock(&listener->control->lock);
 }
 
 /* A client that does not read its reply loses it. */
@@ -280,7 +279,7 @@ static void take_request(struct listener *listener, nfds_t index)
 		send_failure(fd, err.text);
 		return;
 	}
-	pthread_mutex_lock(&control->lock);
+	MUTEX_HOLD(&control->lock);
 	if (control->state != CONTROL_JOB_NONE) {
 		send_busy(fd, control, request.command);
 	} else {
@@ -292,20 +291,18 @@ static void take_request(struct listener *listener, nfds_t index)
 		listener->job_fd = fd;
 		pthread_cond_broadcast(&control->changed);
 	}
-	pthread_mutex_unlock(&control->lock);
 }
 
 static void finish_job(struct listener *listener)
 {
 	struct control *control = listener->control;
 
-	pthread_mutex_lock(&control->lock);
+	MUTEX_HOLD(&control->lock);
 	if (control->state == CONTROL_JOB_DONE) {
 		send_reply(listener->job_fd, control->reply, control->reply_length);
 		listener->job_fd = -1;
 		control->state = CONTROL_JOB_NONE;
 	}
-	pthread_mutex_unlock(&control->lock);
 }
 
 /* Without its own table the number may be a file of the program by now. */
@@ -391,12 +388,8 @@ static bool serve(struct listener *listener)
 
 static bool must_end(struct control *control)
 {
-	bool answer;
-
-	pthread_mutex_lock(&control->lock);
-	answer = control->must_end;
-	pthread_mutex_unlock(&control->lock);
-	return answer;
+	MUTEX_HOLD(&control->lock);
+	return control->must_end;
 }
 
 static bool open_listener(struct listener *listener)
@@ -408,13 +401,12 @@ static bool open_listener(struct listener *listener)
 
 	leave_descriptors();
 	is_open = open_socket(listener, path, &err) == PROTON_OK;
-	pthread_mutex_lock(&control->lock);
+	MUTEX_HOLD(&control->lock);
 	memcpy(control->path, path, sizeof(path));
 	control->is_listening = is_open;
 	control->has_failed = !is_open;
 	control->why = err;
 	pthread_cond_broadcast(&control->changed);
-	pthread_mutex_unlock(&control->lock);
 	return is_open;
 }
 

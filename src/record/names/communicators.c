@@ -6,6 +6,7 @@
 #include <libproton/proton.h>
 
 #include "base/map.h"
+#include "base/mutex.h"
 #include "record/names/frames.h"
 
 #define COMMUNICATORS_MAX 1024u
@@ -83,9 +84,8 @@ static struct communicator *communicator_of(uint64_t id, uint32_t ranks)
 
 void communicators_note(uint64_t id, uint32_t ranks)
 {
-	pthread_mutex_lock(&communicators_lock);
+	MUTEX_HOLD(&communicators_lock);
 	communicator_of(id, ranks);
-	pthread_mutex_unlock(&communicators_lock);
 }
 
 /* "NAME [8 ranks]", or of a second communicator with as many ranks "NAME [8 ranks #2]". */

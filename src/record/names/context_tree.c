@@ -2,6 +2,7 @@
 
 #include <libproton/proton.h>
 
+#include "base/mutex.h"
 #include "record/names/frame_tables.h"
 
 static _Atomic uint32_t context_count = 1; /* changed under the lock; the root is 0 */
@@ -107,7 +108,7 @@ uint32_t context_tree_child(uint32_t parent, uint32_t frame)
 	child = context_tree_find(parent, frame);
 	if (child && reused_names_state(frame) == NAME_FIXED)
 		return child;
-	pthread_mutex_lock(&frames_lock);
+	MUTEX_HOLD(&frames_lock);
 	switch (reused_names_state(frame)) {
 	case NAME_FIXED:
 		break;
@@ -116,11 +117,9 @@ uint32_t context_tree_child(uint32_t parent, uint32_t frame)
 		reused_names_set(frame, NAME_FIXED);
 		break;
 	case NAME_FREE: /* left over from a cleared phase */
-		pthread_mutex_unlock(&frames_lock);
 		return parent;
 	}
 	child = context_tree_add(parent, frame);
-	pthread_mutex_unlock(&frames_lock);
 	return child;
 }
 
@@ -131,10 +130,9 @@ void context_tree_fix_path(uint32_t context)
 
 		if (reused_names_state(frame) == NAME_FIXED)
 			continue;
-		pthread_mutex_lock(&frames_lock);
+		MUTEX_HOLD(&frames_lock);
 		if (reused_names_state(frame) != NAME_FREE)
 			reused_names_set(frame, NAME_FIXED);
-		pthread_mutex_unlock(&frames_lock);
 	}
 }
 

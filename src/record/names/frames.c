@@ -6,6 +6,7 @@
 #include <libproton/proton.h>
 
 #include "base/array.h"
+#include "base/mutex.h"
 #include "record/names/frame_tables.h"
 
 #define STRINGS_RESERVE (8ull << 30)
@@ -130,7 +131,7 @@ int frames_init(struct proton_error *err)
 	};
 	int status = PROTON_OK;
 
-	pthread_mutex_lock(&frames_lock);
+	MUTEX_HOLD(&frames_lock);
 	if (!ready) {
 		name_limits_read();
 		frame_tables.frame_count = 1;
@@ -148,7 +149,6 @@ int frames_init(struct proton_error *err)
 				region_release(spaces[i].region);
 		}
 	}
-	pthread_mutex_unlock(&frames_lock);
 	return status;
 }
 
@@ -170,12 +170,8 @@ const char *frames_text(uint32_t string, uint32_t *length_out)
 
 uint32_t frames_string(const char *text, size_t length)
 {
-	uint32_t id;
-
-	pthread_mutex_lock(&frames_lock);
-	id = strings_add(&frame_tables.strings, text, length);
-	pthread_mutex_unlock(&frames_lock);
-	return id;
+	MUTEX_HOLD(&frames_lock);
+	return strings_add(&frame_tables.strings, text, length);
 }
 
 uint32_t frames_value_text(const char *text, size_t length)

@@ -1,4 +1,5 @@
 /* Scopes entered by name: a new name may replace one that only cleared phases have used. */
+#include "base/mutex.h"
 #include "record/names/frames.h"
 
 #include <string.h>
@@ -85,16 +86,14 @@ static bool list_renewed(uint32_t frame, const struct frame_content *content)
 /* A free frame below `parent` with space for the text, 0 if there is none. */
 static uint32_t take_name(uint32_t parent, size_t bytes, bool *has_moved)
 {
-	uint32_t frame;
+	MUTEX_HOLD(&frames_lock);
+	uint32_t frame = reused_names_take(parent);
 
-	pthread_mutex_lock(&frames_lock);
-	frame = reused_names_take(parent);
 	*has_moved = frame && reused_names_of(frame)->capacity < bytes;
 	if (frame && !make_space(frame, bytes)) {
 		reused_names_give(parent, frame);
 		frame = 0;
 	}
-	pthread_mutex_unlock(&frames_lock);
 	return frame;
 }
 
@@ -115,14 +114,13 @@ static uint32_t enter_renewed(uint32_t parent, const struct frame_content *conte
 			     reused_names_of(frame)->capacity, content->name, content->name_length);
 		/* A frame that does not fit in some file is not reused again. */
 		if (rename(frame, has_moved)) {
-			pthread_mutex_lock(&frames_lock);
+			MUTEX_HOLD(&frames_lock);
 			if (list_renewed(frame, content)) {
 				child = reused_names_of(frame)->owner;
 				*frame_out = frame;
 			} else {
 				reused_names_give(parent, frame);
 			}
-			pthread_mutex_unlock(&frames_lock);
 		}
 	}
 	pthread_mutex_unlock(&scope_names_lock);
@@ -163,7 +161,7 @@ bool scope_names_mark(uint32_t limit)
 {
 	bool has_any = false;
 
-	pthread_mutex_lock(&frames_lock);
+	MUTEX_HOLD(&frames_lock);
 	for (uint32_t frame = 1; frame < frame_tables.frame_count; frame++)
 		if (reused_names_state(frame) == NAME_LIVE &&
 		    atomic_load_explicit(&reused_names_of(frame)->last, memory_order_relaxed) <
@@ -171,7 +169,6 @@ bool scope_names_mark(uint32_t limit)
 			reused_names_set(frame, NAME_LEAVING);
 			has_any = true;
 		}
-	pthread_mutex_unlock(&frames_lock);
 	return has_any;
 }
 
@@ -191,7 +188,7 @@ static void unlist_name(uint32_t frame)
 
 uint32_t scope_names_unlist(uint32_t limit, uint32_t first, bool keep_all)
 {
-	pthread_mutex_lock(&frames_lock);
+	MUTEX_HOLD(&frames_lock);
 	for (uint32_t frame = 1; frame < frame_tables.frame_count; frame++) {
 		if (reused_names_state(frame) != NAME_LEAVING)
 			continue;
@@ -205,13 +202,12 @@ uint32_t scope_names_unlist(uint32_t limit, uint32_t first, bool keep_all)
 		reused_names_of(frame)->next = first;
 		first = frame;
 	}
-	pthread_mutex_unlock(&frames_lock);
 	return first;
 }
 
 void scope_names_give(uint32_t first)
 {
-	pthread_mutex_lock(&frames_lock);
+	MUTEX_HOLD(&frames_lock);
 	while (first) {
 		uint32_t next = reused_names_of(first)->next;
 		uint32_t owner = reused_names_of(first)->owner;
@@ -219,5 +215,4 @@ void scope_names_give(uint32_t first)
 		reused_names_give(context_tree_get(owner).parent, first);
 		first = next;
 	}
-	pthread_mutex_unlock(&frames_lock);
 }

@@ -1,4 +1,6 @@
 /* Source files of sampled lines. */
+#include "base/array.h"
+#include "base/mutex.h"
 #include "record/session/session_parts.h"
 
 #include <dirent.h>
@@ -35,7 +37,7 @@ void proton_kernel_cache_add(const char *path)
 
 	if (!path)
 		return;
-	pthread_mutex_lock(&caches_lock);
+	MUTEX_HOLD(&caches_lock);
 	for (size_t i = 0; i < CACHES_MAX; i++)
 		is_known |= caches[i] && strcmp(caches[i], path) == 0;
 	if (*path && !is_known)
@@ -44,7 +46,6 @@ void proton_kernel_cache_add(const char *path)
 		free(caches[cache_count % CACHES_MAX]);
 		caches[cache_count++ % CACHES_MAX] = copy;
 	}
-	pthread_mutex_unlock(&caches_lock);
 }
 
 /* The directory that Triton finds in the environment. */
@@ -130,8 +131,7 @@ static void find_wanted(struct search *search)
 {
 	const struct profile_samples *samples = search->profile->samples;
 
-	for (size_t i = 0; i < samples->function_count; i++) {
-		const struct profile_function *function = &samples->functions[i];
+	ARRAY_EACH(function, samples->functions, samples->function_count) {
 		const char *name = profile_text(search->profile, function->name);
 
 		if (function->code_object &&

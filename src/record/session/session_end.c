@@ -1,4 +1,5 @@
 /* Ending sessions: flushing the backends and writing the output. */
+#include "base/mutex.h"
 #include "record/sets/session.h"
 
 #include <inttypes.h>
@@ -121,11 +122,10 @@ static int finalize_one(int id, const char *format_name, struct in_vain *in_vain
 	format = output_format_find(format_name && *format_name ? format_name : session->format,
 				    session->trace != 0, err);
 	status = output_finish(session, format, err);
-	pthread_mutex_lock(&registry.lock);
+	MUTEX_HOLD(&registry.lock);
 	registry_free_texts(session);
 	registry.slots[session - registry.sessions] = SLOT_FREE;
 	pthread_cond_broadcast(&registry.changed);
-	pthread_mutex_unlock(&registry.lock);
 	return status;
 }
 
@@ -198,11 +198,10 @@ int proton_finalize_owned(const char *format, struct proton_error *err)
 	if (status == PROTON_OK)
 		status = backend_use_driver_failure(&why);
 	/* Several exit functions call this: each reports that the profile is not written. */
-	pthread_mutex_lock(&registry.lock);
+	MUTEX_HOLD(&registry.lock);
 	if (is_live)
 		earlier = why;
 	else if (status == PROTON_OK)
 		why = earlier;
-	pthread_mutex_unlock(&registry.lock);
 	return why.status == PROTON_OK ? PROTON_OK : err_set(err, why.status, "%s", why.text);
 }

@@ -9,6 +9,7 @@
 #include "base/array.h"
 #include "base/clock.h"
 #include "base/message.h"
+#include "base/mutex.h"
 #include "export/export.h"
 #include "format/rank.h"
 #include "format/target.h"
@@ -465,14 +466,12 @@ static int set_active(int id, bool active, struct proton_error *err)
 /* Sets the phases before the current one to complete: all their work has been recorded. */
 static void complete_phases(int id)
 {
-	pthread_mutex_lock(&registry.lock);
+	MUTEX_HOLD(&registry.lock);
 	for (struct session *session = NULL; (session = registry_next(session, id));) {
-		pthread_mutex_lock(&session->lock);
+		MUTEX_HOLD(&session->lock);
 		store_phase_complete_earlier(&session->store);
 		store_event_align(&session->store);
-		pthread_mutex_unlock(&session->lock);
 	}
-	pthread_mutex_unlock(&registry.lock);
 }
 
 int proton_activate(int id, struct proton_error *err)
@@ -507,10 +506,9 @@ static void (*begin_on_use)(void); /* guarded by use_lock */
 
 void proton_await_use(void (*begin)(void))
 {
-	pthread_mutex_lock(&use_lock);
+	MUTEX_HOLD(&use_lock);
 	begin_on_use = begin;
 	atomic_store_explicit(&is_use_awaited, begin != NULL, memory_order_release);
-	pthread_mutex_unlock(&use_lock);
 }
 
 void proton_use(void)
@@ -519,11 +517,10 @@ void proton_use(void)
 
 	if (!atomic_load_explicit(&is_use_awaited, memory_order_acquire))
 		return;
-	pthread_mutex_lock(&use_lock);
+	MUTEX_HOLD(&use_lock);
 	begin = begin_on_use;
 	begin_on_use = NULL;
 	if (begin)
 		begin();
 	atomic_store_explicit(&is_use_awaited, false, memory_order_release);
-	pthread_mutex_unlock(&use_lock);
 }

@@ -7,10 +7,10 @@
  * semaphore is used instead of a pipe: in a program that closes all descriptors the handler could
  * write into one of the program's files.
  */
+#include "base/mutex.h"
 #include "record/session/session_parts.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <semaphore.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -149,10 +149,7 @@ static int start_watching(struct proton_error *err)
 int proton_finalize_on_signals(struct proton_error *err)
 {
 	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-	int status;
 
-	pthread_mutex_lock(&lock);
-	status = start_watching(err);
-	pthread_mutex_unlock(&lock);
-	return status;
+	MUTEX_HOLD(&lock);
+	return start_watching(err);
 }

@@ -1,4 +1,5 @@
 /* Session summary: recorded and lost data, as numbers and as a line of text. */
+#include "base/mutex.h"
 #include "record/session/session_parts.h"
 
 #include <inttypes.h>
@@ -93,24 +94,22 @@ void summary_make(const struct session *session, const char *hint)
 
 void proton_last_summary(char *text, size_t capacity)
 {
-	pthread_mutex_lock(&lock);
+	MUTEX_HOLD(&lock);
 	snprintf(text, capacity, "%s", last);
 	is_last_taken = true;
-	pthread_mutex_unlock(&lock);
 }
 
 bool summary_take(bool is_early_wanted, char *text, size_t capacity, bool *was_taken_out)
 {
 	bool is_here;
 
-	pthread_mutex_lock(&lock);
+	MUTEX_HOLD(&lock);
 	*was_taken_out = is_last_taken;
 	is_here = *last && !is_last_quiet && !is_last_taken && (is_early_wanted || is_last_late);
 	if (is_here) {
 		snprintf(text, capacity, "%s", last);
 		*last = '\0';
 	}
-	pthread_mutex_unlock(&lock);
 	return is_here;
 }
 

@@ -1,6 +1,7 @@
 /* Table of sessions. */
 #include <libproton/proton.h>
 
+#include "base/mutex.h"
 #include "record/sets/session.h"
 
 #include <stdio.h>
@@ -119,10 +120,9 @@ bool registry_is_writing(void)
 {
 	bool found = false;
 
-	pthread_mutex_lock(&registry.lock);
+	MUTEX_HOLD(&registry.lock);
 	for (uint32_t slot = 0; slot < SESSION_MAX; slot++)
 		found = found || registry.slots[slot] == SLOT_ENDING;
-	pthread_mutex_unlock(&registry.lock);
 	return found;
 }
 
@@ -131,7 +131,7 @@ void registry_wait_written(int id)
 	uint32_t newest = session_newest_serial();
 	uint32_t slot = 0;
 
-	pthread_mutex_lock(&registry.lock);
+	MUTEX_HOLD(&registry.lock);
 	while (slot < SESSION_MAX) {
 		const struct session *session = &registry.sessions[slot];
 
@@ -149,17 +149,15 @@ void registry_wait_written(int id)
 			slot++;
 		}
 	}
-	pthread_mutex_unlock(&registry.lock);
 }
 
 bool registry_uses(int id, const struct backend *backend)
 {
 	bool is_used = false;
 
-	pthread_mutex_lock(&registry.lock);
+	MUTEX_HOLD(&registry.lock);
 	for (struct session *at = NULL; (at = registry_next(at, id));)
 		is_used |= at->backend == backend;
-	pthread_mutex_unlock(&registry.lock);
 	return is_used;
 }
 

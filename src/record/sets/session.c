@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/message.h"
+#include "base/mutex.h"
 #include "base/region.h"
 
 #define CONFIG_UNIT 8u              /* a config's id is its offset divided by this */
@@ -78,9 +79,8 @@ static void note_active(struct session *session, bool is_active)
 	if (is_active == session->was_active)
 		return;
 	session->was_active = is_active;
-	pthread_mutex_lock(&session->lock);
+	MUTEX_HOLD(&session->lock);
 	store_windows_set_active(&session->store.windows, is_active, clock_monotonic_ns());
-	pthread_mutex_unlock(&session->lock);
 }
 
 /* Fills in the set of active sessions, in zeroed memory; returns the flags of its id. */

@@ -1,7 +1,7 @@
 /* Table of code objects. There are a few thousand at most, in order of their arrival. */
+#include "base/mutex.h"
 #include "record/store/devices.h"
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +20,6 @@ struct code_object {
 pthread_mutex_t code_objects_lock = PTHREAD_MUTEX_INITIALIZER; /* guards the following */
 static struct code_object *code_objects;
 static size_t code_object_count;
-static size_t code_object_capacity;
 static size_t oldest; /* earlier ones are dropped or sampled */
 static uint64_t kept_bytes;
 static struct map by_crc; /* index + 1 */
@@ -33,9 +32,7 @@ static struct code_object *entry_of(uint64_t crc)
 
 	if (index)
 		return &code_objects[index - 1];
-	if (!crc ||
-	    !array_reserve(&code_objects, &code_object_capacity, code_object_count + 1,
-			   sizeof(*code_objects)) ||
+	if (!crc || !array_grow(&code_objects, code_object_count, sizeof(*code_objects)) ||
 	    !map_insert(&by_crc, crc, (uint32_t)code_object_count + 1))
 		return NULL;
 	code_objects[code_object_count] = (struct code_object){.crc = crc};
@@ -62,11 +59,10 @@ static bool make_space(size_t length)
 
 bool code_objects_add(uint64_t crc, const void *bytes, size_t length)
 {
-	struct code_object *object;
 	bool is_added = false;
+	MUTEX_HOLD(&code_objects_lock);
+	struct code_object *object = entry_of(crc);
 
-	pthread_mutex_lock(&code_objects_lock);
-	object = entry_of(crc);
 	if (object && !object->bytes && length) {
 		object->is_too_large = !make_space(length);
 		object->bytes = object->is_too_large ? NULL : malloc(length);
@@ -80,7 +76,6 @@ bool code_objects_add(uint64_t crc, const void *bytes, size_t length)
 		}
 		atomic_fetch_add_explicit(&generation, 1, memory_order_relaxed);
 	}
-	pthread_mutex_unlock(&code_objects_lock);
 	return is_added;
 }
 
@@ -94,10 +89,9 @@ enum code_object_state code_objects_read(uint64_t crc,
 					 void *user)
 {
 	enum code_object_state state = CODE_OBJECT_UNKNOWN;
-	struct code_object *object;
+	MUTEX_HOLD(&code_objects_lock);
+	struct code_object *object = entry_of(crc);
 
-	pthread_mutex_lock(&code_objects_lock);
-	object = entry_of(crc);
 	if (object && object->bytes)
 		state = CODE_OBJECT_KEPT;
 	else if (object && object->is_too_large)
@@ -106,7 +100,6 @@ enum code_object_state code_objects_read(uint64_t crc,
 		object->is_sampled = true;
 	if (use && state == CODE_OBJECT_KEPT)
 		use(user, object->bytes, object->length);
-	pthread_mutex_unlock(&code_objects_lock);
 	return state;
 }
 

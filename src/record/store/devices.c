@@ -5,6 +5,8 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "base/mutex.h"
+
 pthread_mutex_t devices_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct device devices[DEVICE_MAX];
 static _Atomic uint32_t device_count;
@@ -13,7 +15,7 @@ uint32_t devices_add(const struct device *device)
 {
 	uint32_t count, found;
 
-	pthread_mutex_lock(&devices_lock);
+	MUTEX_HOLD(&devices_lock);
 	count = atomic_load_explicit(&device_count, memory_order_relaxed);
 	for (found = 0; found < count; found++)
 		if (devices[found].id == device->id &&
@@ -28,7 +30,6 @@ uint32_t devices_add(const struct device *device)
 			atomic_store_explicit(&device_count, count + 1, memory_order_release);
 		}
 	}
-	pthread_mutex_unlock(&devices_lock);
 	return found;
 }
 

@@ -1,7 +1,7 @@
 /* Table of GPU functions. */
+#include "base/mutex.h"
 #include "record/store/devices.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -47,7 +47,7 @@ uint32_t gpu_functions_add(uint64_t crc, const char *name)
 	uint64_t next = hash;
 	uint32_t id;
 
-	pthread_mutex_lock(&gpu_functions_lock);
+	MUTEX_HOLD(&gpu_functions_lock);
 	do
 		id = hash_table_next(&ids, hash, &next);
 	while (id && (function_at(id)->crc != crc || function_at(id)->length != length ||
@@ -57,7 +57,6 @@ uint32_t gpu_functions_add(uint64_t crc, const char *name)
 		if (id)
 			hash_table_add(&ids, hash, id);
 	}
-	pthread_mutex_unlock(&gpu_functions_lock);
 	return id;
 }
 

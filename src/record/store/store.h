@@ -145,7 +145,7 @@ struct collectives {
 	struct region series_of_node; /* u32 per node: its newest series + 1 */
 	struct region kind_of_frame;  /* u8 per frame: 0 not known, 1 no collective, 2 one */
 	struct collective_series *series;
-	size_t count, capacity;
+	size_t count;
 	uint32_t rows; /* in use */
 };
 
@@ -213,7 +213,7 @@ struct row_ranges {
 		uint32_t count;
 		uint32_t left;
 	} * items;
-	size_t count, capacity;
+	size_t count;
 };
 
 struct store {
@@ -258,7 +258,6 @@ struct store {
 	struct row_ranges sample_chunks; /* sorted */
 	struct intra_span *spans;        /* waiting for the record of their kernel */
 	size_t span_count;
-	size_t span_capacity;
 };
 
 /* `path` NULL: in private memory. `is_own`: in a file named for this process and `path`. */

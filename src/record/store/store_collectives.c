@@ -118,7 +118,7 @@ static struct collective_series *series_of(struct store *store, uint32_t node,
 	for (uint32_t i = *newest; i; i = own->series[i - 1].next)
 		if (own->series[i - 1].communicator == communicator)
 			return &own->series[i - 1];
-	if (!ARRAY_ADD(own->series, own->capacity, own->count,
+	if (!ARRAY_ADD(own->series, own->count,
 		       (struct collective_series){.stride = 1,
 						  .node = node,
 						  .next = *newest,

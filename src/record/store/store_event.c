@@ -191,11 +191,9 @@ static uint32_t unit_lanes(struct store *store, uint32_t device, uint32_t frame,
 
 static void note_span(struct store *store, const struct intra_span *span)
 {
-	if (!span->link || !span->count ||
-	    !array_reserve(&store->spans, &store->span_capacity, store->span_count + 1,
-			   sizeof(*store->spans)))
-		return; /* keep the estimated times */
-	store->spans[store->span_count++] = *span;
+	/* Without memory the estimated times are kept. */
+	if (span->link && span->count)
+		(void)ARRAY_ADD(store->spans, store->span_count, *span);
 }
 
 static uint32_t make_node(struct store *store, struct proton_context where, uint32_t epoch,

@@ -22,19 +22,12 @@
 /* Without memory for the list the rows are not used again. */
 static void insert_range(struct row_ranges *ranges, size_t at, struct row_range range)
 {
-	if (!array_reserve(&ranges->items, &ranges->capacity, ranges->count + 1,
-			   sizeof(*ranges->items)))
-		return;
-	memmove(&ranges->items[at + 1], &ranges->items[at],
-		(ranges->count++ - at) * sizeof(*ranges->items));
-	ranges->items[at] = range;
+	(void)ARRAY_INSERT(ranges->items, ranges->count, at, range);
 }
 
 static void remove_range(struct row_ranges *ranges, size_t at)
 {
-	ranges->count--;
-	memmove(&ranges->items[at], &ranges->items[at + 1],
-		(ranges->count - at) * sizeof(*ranges->items));
+	ARRAY_REMOVE(ranges->items, ranges->count, at);
 }
 
 static void give_rows(struct row_ranges *ranges, uint32_t first, uint32_t count)

@@ -8,6 +8,7 @@
 
 #include <sched.h>
 
+#include "base/mutex.h"
 #include "record/sets/session.h"
 #include "record/thread/thread_self.h"
 
@@ -93,7 +94,7 @@ static void share_store(struct session *session, uint32_t serial)
 {
 	uint32_t before;
 
-	pthread_mutex_lock(&adding_pause_lock);
+	MUTEX_HOLD(&adding_pause_lock);
 	before = take_values(session);
 	pthread_mutex_lock(&session->lock);
 	if (session->is_live && session->serial == serial) {
@@ -102,7 +103,6 @@ static void share_store(struct session *session, uint32_t serial)
 	}
 	give_values(session, before);
 	pthread_mutex_unlock(&session->lock);
-	pthread_mutex_unlock(&adding_pause_lock);
 }
 
 struct session *adding_lock(const struct config_entry *entry)
@@ -142,7 +142,6 @@ void adding_resume(struct session *session)
 
 void adding_stop(struct session *session)
 {
-	pthread_mutex_lock(&adding_pause_lock);
+	MUTEX_HOLD(&adding_pause_lock);
 	take_values(session);
-	pthread_mutex_unlock(&adding_pause_lock);
 }

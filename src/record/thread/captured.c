@@ -266,8 +266,7 @@ static struct proton_metric weighted(struct proton_metric metric)
 static void add_metrics(const struct session_walk *walk, uint32_t launch,
 			const struct captured *captured)
 {
-	for (uint32_t i = 0; i < captured->metric_count; i++) {
-		const struct captured_metric *metric = &captured->metrics[i];
+	ARRAY_EACH(metric, captured->metrics, captured->metric_count) {
 		uint32_t path = session_context(walk->entry, metric->where);
 		struct proton_metric value = weighted(metric->value);
 

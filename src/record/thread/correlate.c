@@ -1,7 +1,7 @@
 /* Correlation table of launches. */
+#include "base/mutex.h"
 #include "record/thread/record_launch.h"
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
 
@@ -84,12 +84,10 @@ static const struct trace_event *take_launch(const struct launch *launch, uint32
 
 static void spill_entry(const struct slot *slot, uint32_t number)
 {
-	uint64_t push;
-	uint32_t at;
+	MUTEX_HOLD(&overflow_lock);
+	uint64_t push = atomic_load_explicit(&overflow_pushes, memory_order_relaxed) + 1;
+	uint32_t at = push % OVERFLOW_MAX;
 
-	pthread_mutex_lock(&overflow_lock);
-	push = atomic_load_explicit(&overflow_pushes, memory_order_relaxed) + 1;
-	at = push % OVERFLOW_MAX;
 	overflow[at] = (struct slot){
 		.number = number,
 		.shadow = slot->shadow,
@@ -101,7 +99,6 @@ static void spill_entry(const struct slot *slot, uint32_t number)
 	overflow_older[at] = overflow_newest[number % OVERFLOW_MAX];
 	overflow_newest[number % OVERFLOW_MAX] = push;
 	atomic_store_explicit(&overflow_pushes, push, memory_order_release);
-	pthread_mutex_unlock(&overflow_lock);
 }
 
 void correlate_put(uint32_t number, const struct correlation *correlation)
@@ -158,7 +155,7 @@ static bool take_overflow(uint32_t number, struct correlation *out)
 
 	if (!atomic_load_explicit(&overflow_pushes, memory_order_acquire))
 		return false;
-	pthread_mutex_lock(&overflow_lock);
+	MUTEX_HOLD(&overflow_lock);
 	slot = find_overflow(number);
 	if (slot) {
 		unpack_entry(slot, out);
@@ -166,7 +163,6 @@ static bool take_overflow(uint32_t number, struct correlation *out)
 		if (!out->is_shared)
 			slot->number = 0;
 	}
-	pthread_mutex_unlock(&overflow_lock);
 	return slot;
 }
 

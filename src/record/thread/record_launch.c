@@ -4,6 +4,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/clock.h"
 #include "record/names/frames.h"
 #include "record/store/devices.h"
@@ -236,8 +237,7 @@ void record_kernel(struct proton_context where, const struct execution *executio
 	where = proton_context_enter(where, execution->frame);
 	if (execution->dispatch)
 		record_dispatch(execution->dispatch, where);
-	for (uint32_t i = 0; i < config->count; i++) {
-		const struct config_entry *entry = &config->entries[i];
+	ARRAY_EACH(entry, config->entries, config->count) {
 		struct session *session;
 		struct adding adding;
 		uint32_t context;

@@ -1,13 +1,13 @@
 /* Per-thread state: making and freeing it, sections, notes of open scopes, the main thread. */
 #include "record/thread/thread.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 
 #include <libproton/proton.h>
 
 #include "base/array.h"
 #include "base/clock.h"
+#include "base/mutex.h"
 #include "record/names/frames.h"
 #include "record/thread/thread_self.h"
 
@@ -78,9 +78,8 @@ static const struct proton_holder *_Atomic holder;
 
 void proton_holder_set(const struct proton_holder *new_holder)
 {
-	pthread_mutex_lock(&holder_lock);
+	MUTEX_HOLD(&holder_lock);
 	atomic_store(&holder, new_holder);
-	pthread_mutex_unlock(&holder_lock);
 }
 
 bool thread_has_holder(void)

@@ -10,6 +10,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/mutex.h"
+
 pthread_mutex_t thread_trace_list_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct trace_thread *threads;
 static struct trace_thread *threads_of_parent;
@@ -18,13 +20,12 @@ static struct trace_thread *threads_of_parent;
 
 void thread_trace_add(struct trace_thread *thread)
 {
-	pthread_mutex_lock(&thread_trace_list_lock);
+	MUTEX_HOLD(&thread_trace_list_lock);
 	thread->previous = NULL;
 	thread->next = threads;
 	if (threads)
 		threads->previous = thread;
 	threads = thread;
-	pthread_mutex_unlock(&thread_trace_list_lock);
 }
 
 void thread_trace_give_back(struct trace_thread *thread)
@@ -48,33 +49,30 @@ void thread_trace_give_back(struct trace_thread *thread)
 
 void thread_trace_remove(struct trace_thread *thread)
 {
-	pthread_mutex_lock(&thread_trace_list_lock);
+	MUTEX_HOLD(&thread_trace_list_lock);
 	if (thread->previous)
 		thread->previous->next = thread->next;
 	else
 		threads = thread->next;
 	if (thread->next)
 		thread->next->previous = thread->previous;
-	pthread_mutex_unlock(&thread_trace_list_lock);
 }
 
 void thread_trace_close(uint32_t index)
 {
-	pthread_mutex_lock(&thread_trace_list_lock);
+	MUTEX_HOLD(&thread_trace_list_lock);
 	for (struct trace_thread *thread = threads; thread; thread = thread->next) {
 		thread_trace_lock(thread);
 		thread->writers[index] = (struct trace_writer){0};
 		thread_trace_unlock(thread);
 	}
-	pthread_mutex_unlock(&thread_trace_list_lock);
 }
 
 void thread_trace_each(void (*visit)(struct trace_thread *thread))
 {
-	pthread_mutex_lock(&thread_trace_list_lock);
+	MUTEX_HOLD(&thread_trace_list_lock);
 	for (struct trace_thread *thread = threads; thread; thread = thread->next)
 		visit(thread);
-	pthread_mutex_unlock(&thread_trace_list_lock);
 }
 
 /* Other threads do not exist in the child; their state stays reachable, for leak checkers. */
@@ -128,15 +126,11 @@ static struct trace_writer *writer_of(struct trace_thread *thread, const struct 
 static uint32_t take_row(const struct trace_writer *writer, struct reserved_rows *rows,
 			 enum table_id table)
 {
-	uint32_t row;
-
 	if (rows->next != rows->end)
 		return rows->next++;
 	/* Also in a session that is about to end: the value of this sample is in its tree. */
-	pthread_mutex_lock(&writer->session->lock);
-	row = store_event_rows_next(&writer->session->store, rows, table);
-	pthread_mutex_unlock(&writer->session->lock);
-	return row;
+	MUTEX_HOLD(&writer->session->lock);
+	return store_event_rows_next(&writer->session->store, rows, table);
 }
 
 /* Finds the node of `context`, which usually exists; false if there is no space for it. */

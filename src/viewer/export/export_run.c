@@ -77,9 +77,7 @@ static size_t report_names(const struct metrics *metrics, const char **names)
 {
 	size_t count = 0;
 
-	for (size_t i = 0; i < metrics->count; i++) {
-		const struct raw_metric *raw = &metrics->raws[i];
-
+	ARRAY_EACH(raw, metrics->raws, metrics->count) {
 		if (raw->source != RAW_NUMBER)
 			continue;
 		names[count++] = strcmp(raw->name, "time") == 0       ? "time/ms"

@@ -25,7 +25,7 @@ struct page {
 	const struct options *options;
 	struct json_writer json;
 	uint32_t *files; /* strings: the paths of lines, in order of appearance */
-	size_t file_count, file_capacity;
+	size_t file_count;
 	uint32_t *number_of_file; /* index of files + 1, by string */
 	size_t string_capacity;
 	struct out text;
@@ -41,7 +41,7 @@ static uint32_t number_of(struct page *page, uint32_t file)
 	memset(page->number_of_file + before, 0,
 	       (page->string_capacity - before) * sizeof(uint32_t));
 	if (!page->number_of_file[file]) {
-		XADD(page->files, page->file_capacity, page->file_count, file);
+		XADD(page->files, page->file_count, file);
 		page->number_of_file[file] = (uint32_t)page->file_count;
 	}
 	return page->number_of_file[file] - 1;
@@ -114,9 +114,7 @@ static void write_lines(struct page *page, const struct source_kernel *kernel,
 	struct json_writer *json = &page->json;
 
 	json_key_array(json, "lines");
-	for (size_t i = 0; i < kernel->line_count; i++) {
-		const struct source_line *line = &kernel->lines[i];
-
+	ARRAY_EACH(line, kernel->lines, kernel->line_count) {
 		json_line_break(json);
 		json_begin_array(json);
 		write_place(page, line->file, line->line);

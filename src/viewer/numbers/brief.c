@@ -213,15 +213,13 @@ static void try_rule(struct brief *brief, const struct brief_rule *rule,
 	}
 	claim.confidence = judge(&claim);
 	claim.command = command_of(brief, &claim);
-	XADD(brief->claims, brief->claim_capacity, brief->claim_count, claim);
+	XADD(brief->claims, brief->claim_count, claim);
 }
 
 /* True if another claim says why, about the same kernel or about as much time. */
 static bool is_explained(const struct brief *brief, const struct brief_claim *claim)
 {
-	for (size_t i = 0; i < brief->claim_count; i++) {
-		const struct brief_claim *other = &brief->claims[i];
-
+	ARRAY_EACH(other, brief->claims, brief->claim_count) {
 		if (other->rule->is_general || other->confidence == BRIEF_LOW)
 			continue;
 		if (other->kernel == claim->kernel ||

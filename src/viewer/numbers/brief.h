@@ -62,7 +62,7 @@ struct brief {
 	double total_ns;
 	uint64_t launches;
 	struct brief_claim *claims; /* by gain, the largest first */
-	size_t claim_count, claim_capacity;
+	size_t claim_count;
 	const char *verdict; /* "none", "one", "tie" or "lost" */
 	char *verdict_text;
 	const char *unknown[5]; /* not recorded; NULL at the end */

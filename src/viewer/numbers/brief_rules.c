@@ -96,8 +96,7 @@ static bool occupancy_of(const char *arch, const struct launch_config *config,
 	uint64_t threads = (uint64_t)config->block[0] * config->block[1] * config->block[2];
 	uint64_t warps = round_up(threads, WARP_THREADS) / WARP_THREADS;
 
-	for (size_t i = 0; i < ARRAY_LENGTH(limits_of_archs); i++) {
-		const struct limits *limits = &limits_of_archs[i];
+	ARRAY_EACH(limits, limits_of_archs, ARRAY_LENGTH(limits_of_archs)) {
 		uint64_t registers, shared, ctas;
 
 		if (strcmp(arch, limits->arch) != 0 || !threads || threads > limits->threads)
@@ -276,9 +275,7 @@ static struct brief_kernel sum_of(const struct brief *brief,
 {
 	struct brief_kernel sum = {0};
 
-	for (size_t i = 0; i < brief->item_count; i++) {
-		const struct brief_kernel *kernel = &brief->items[i];
-
+	ARRAY_EACH(kernel, brief->items, brief->item_count) {
 		if (!is_one(kernel))
 			continue;
 		sum.count += kernel->count;

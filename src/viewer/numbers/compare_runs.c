@@ -27,7 +27,7 @@ struct run_value {
 struct runs {
 	size_t count;
 	struct run_value *entries; /* in the order of the runs */
-	size_t entry_count, entry_capacity;
+	size_t entry_count;
 	bool *has_node; /* by node of the union */
 	size_t node_capacity;
 	size_t job_count; /* runs that are jobs */
@@ -61,7 +61,7 @@ static void take_values(struct comparison *comparison, const struct view *view,
 		for (size_t i = 0; i < comparison->name_count; i++) {
 			if (!columns[i].values || isnan(columns[i].values[n]))
 				continue;
-			XADD(runs->entries, runs->entry_capacity, runs->entry_count,
+			XADD(runs->entries, runs->entry_count,
 			     (struct run_value){nodes[n], (uint32_t)i, columns[i].values[n]});
 		}
 	}

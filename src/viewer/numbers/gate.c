@@ -176,7 +176,7 @@ static void add_finding(struct gate_result *result, struct gate_finding *finding
 				      : finding->is_noise ? GATE_FINDINGS_MAX / 2
 							  : 0))
 		return;
-	XADD(result->findings, result->finding_capacity, result->finding_count, *finding);
+	XADD(result->findings, result->finding_count, *finding);
 }
 
 static struct gate_finding finding_of(const struct gate_numbers *numbers, uint32_t node)

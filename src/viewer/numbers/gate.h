@@ -78,7 +78,7 @@ struct gate_result {
 	size_t within_noise;           /* frames that would have failed without noise */
 	struct gate_finding worst;     /* the frame nearest to the limit, or farthest beyond it */
 	struct gate_finding *findings; /* the first that failed or are within noise; malloc'd */
-	size_t finding_count, finding_capacity;
+	size_t finding_count;
 };
 
 /* E_INVALID with a message. gate_fini() in any case. */

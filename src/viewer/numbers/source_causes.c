@@ -32,7 +32,7 @@ struct function {
 	struct stall *stalls; /* by offset */
 	size_t stall_count;
 	struct part *parts;
-	size_t part_count, part_capacity;
+	size_t part_count;
 	uint64_t *issued; /* samples that a block issued, at its first instruction */
 	uint64_t *sums;   /* by instruction, of one stall at a barrier */
 	size_t length;    /* instructions */
@@ -41,8 +41,7 @@ struct function {
 static void add_part(struct function *function, uint32_t pc, uint64_t samples)
 {
 	if (samples)
-		XADD(function->parts, function->part_capacity, function->part_count,
-		     (struct part){pc, samples});
+		XADD(function->parts, function->part_count, (struct part){pc, samples});
 }
 
 /* The k-th of parts that add up to `samples`, in proportion to weights that add up to `all`. */
@@ -153,7 +152,7 @@ static void add_lines(struct function *function, const struct stall *stall,
 		line_of(function, function->parts[i].pc, &item.file, &item.line);
 		item.samples = function->parts[i].samples;
 		causes->samples += item.samples;
-		XADD(causes->items, causes->capacity, causes->count, item);
+		XADD(causes->items, causes->count, item);
 		is_shared |= item.file != causes->items[first].file ||
 			     item.line != causes->items[first].line;
 	}
@@ -271,14 +270,11 @@ void source_causes_init(struct source_causes *causes, const struct source_report
 void source_causes_add_lines(const struct source_causes *causes, struct source_kernel *kernel)
 {
 	const struct source_cause *last = NULL;
-	size_t capacity = kernel->line_count;
 
-	for (size_t i = 0; i < causes->count; i++) {
-		const struct source_cause *item = &causes->items[i];
-
+	ARRAY_EACH(item, causes->items, causes->count) {
 		if (!item->file || (last && last->file == item->file && last->line == item->line))
 			continue;
-		XADD(kernel->lines, capacity, kernel->line_count,
+		XADD(kernel->lines, kernel->line_count,
 		     (struct source_line){.file = item->file, .line = item->line});
 		last = item;
 	}

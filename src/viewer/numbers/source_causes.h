@@ -21,7 +21,7 @@ struct source_cause {
 
 struct source_causes {
 	struct source_cause *items; /* by cause, line and reason; free() them */
-	size_t count, capacity;
+	size_t count;
 	uint64_t samples; /* in all contexts; 0: no causes are known */
 };
 

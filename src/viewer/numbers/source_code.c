@@ -50,7 +50,7 @@ static void add_function(struct source_code *code, const struct source_report *r
 			uint32_t line = lines_frame(&lines, pc->offset, 0);
 			uint32_t frame = line ? lines_profile_frame(&lines, line) : 0;
 
-			XADD(code->items, code->capacity, code->count,
+			XADD(code->items, code->count,
 			     (struct source_instruction){
 				     .file = line ? profile->frames[frame].file : 0,
 				     .line = line ? profile->frames[frame].line : 0,
@@ -122,17 +122,16 @@ static void split_source(struct source_text *text, size_t length)
 {
 	const char *end = text->bytes + length;
 	const char *at = text->bytes;
-	size_t capacity = 0;
 
 	do {
 		const char *newline = memchr(at, '\n', (size_t)(end - at));
 
-		xreserve(&text->starts, &capacity, text->line_count + 2u, sizeof(*text->starts));
-		text->starts[text->line_count++] = (size_t)(at - text->bytes);
+		XADD(text->starts, text->line_count, (size_t)(at - text->bytes));
 		at = newline ? newline + 1 : end;
 	} while (at < end && text->line_count < UINT32_MAX - 1);
 	/* As if the last line ended with a newline too. */
-	text->starts[text->line_count] = length + (end[-1] != '\n');
+	XADD(text->starts, text->line_count, length + (end[-1] != '\n'));
+	text->line_count--;
 }
 
 void source_texts_init(struct source_texts *texts, const struct profile *profile)
@@ -143,8 +142,7 @@ void source_texts_init(struct source_texts *texts, const struct profile *profile
 	if (!samples)
 		return;
 	texts->texts = xcalloc(samples->source_count, sizeof(*texts->texts));
-	for (size_t i = 0; i < samples->source_count; i++) {
-		const struct profile_source *source = &samples->sources[i];
+	ARRAY_EACH(source, samples->sources, samples->source_count) {
 		struct source_text *text = &texts->texts[texts->count];
 
 		if (!source->length)

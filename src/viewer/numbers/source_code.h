@@ -18,7 +18,7 @@ struct source_instruction {
 
 struct source_code {
 	struct source_instruction *items; /* by file, line, variant and offset */
-	size_t count, capacity;
+	size_t count;
 	struct sass **disassembled; /* by code object; NULL: not opened */
 	bool *has_failed;
 	bool is_quiet; /* no message without a disassembler */

@@ -29,7 +29,7 @@ struct collector {
 	uint32_t *kernels;  /* by node: the kernel above, or the node itself */
 	bool *is_wanted;    /* by node: a kernel that is asked for; NULL: all are */
 	struct line_of_node *entries;
-	size_t count, capacity;
+	size_t count;
 };
 
 /* ------------------------------------------------------------------ reading */
@@ -102,10 +102,10 @@ static void add_chain(struct collector *collector, uint32_t node)
 						collector->entries[i].line != entry.line))
 			i++;
 		if (i == collector->count) /* else: a recursive call */
-			XADD(collector->entries, collector->capacity, collector->count, entry);
+			XADD(collector->entries, collector->count, entry);
 	}
 	if (collector->count == first)
-		XADD(collector->entries, collector->capacity, collector->count,
+		XADD(collector->entries, collector->count,
 		     (struct line_of_node){.kernel = profile->nodes[kernel].frame, .node = node});
 	collector->entries[collector->count - 1].is_outermost = true;
 }
@@ -138,14 +138,12 @@ ARRAY_ORDER(compare_entries, struct line_of_node,
 static void make_lines(struct collector *collector, struct source_kernel *kernel,
 		       const struct line_of_node *entries, size_t count)
 {
-	size_t capacity = 0;
-
 	for (size_t i = 0; i < count; i++) {
 		const struct line_of_node *entry = &entries[i];
 		struct source_line *line;
 
 		if (i == 0 || compare_entries(entry, &entries[i - 1]) != 0) {
-			XADD(kernel->lines, capacity, kernel->line_count,
+			XADD(kernel->lines, kernel->line_count,
 			     (struct source_line){
 				     .file = entry->file, .line = entry->line, .is_inlined = true});
 		}
@@ -202,7 +200,6 @@ ARRAY_ORDER(compare_kernels, struct source_kernel,
 static void make_kernels(struct collector *collector)
 {
 	struct source_report *report = collector->report;
-	size_t capacity = 0;
 	size_t first = 0;
 
 	ARRAY_SORT(collector->entries, collector->count, compare_entries);
@@ -212,7 +209,7 @@ static void make_kernels(struct collector *collector)
 
 		if (i < collector->count && entries[i - first].kernel == entries->kernel)
 			continue;
-		XADD(report->kernels, capacity, report->kernel_count,
+		XADD(report->kernels, report->kernel_count,
 		     (struct source_kernel){.frame = entries->kernel});
 		kernel = &report->kernels[report->kernel_count - 1];
 		make_lines(collector, kernel, entries, i - first);
@@ -312,9 +309,7 @@ const struct source_line *source_hottest(const struct source_kernel *kernel, uin
 {
 	const struct source_line *hottest = NULL;
 
-	for (size_t i = 0; i < kernel->line_count; i++) {
-		const struct source_line *line = &kernel->lines[i];
-
+	ARRAY_EACH(line, kernel->lines, kernel->line_count) {
 		if (!line->file || line->is_inlined || !line->samples.by_reason[reason])
 			continue;
 		if (!hottest ||

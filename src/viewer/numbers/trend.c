@@ -24,7 +24,7 @@ struct trend {
 	const struct input *input;
 	const char *metric;
 	struct run *runs;
-	size_t count, capacity;
+	size_t count;
 	size_t found;                /* runs with the metric */
 	struct proton_error missing; /* about the first run without it */
 };
@@ -43,7 +43,7 @@ static int add_run(struct trend *trend, struct profile *profile, const struct op
 		if (!trend->missing.text[0])
 			trend->missing = missing;
 		trend->found += column.values != NULL;
-		XADD(trend->runs, trend->capacity, trend->count,
+		XADD(trend->runs, trend->count,
 		     (struct run){trend->input->next - 1, column.values ? column.values[0] : NAN});
 	}
 	metric_column_fini(&column);

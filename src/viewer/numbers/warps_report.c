@@ -90,7 +90,6 @@ static void read_rows(struct warps_report *report, const struct column *columns,
 {
 	const struct profile *profile = report->profile;
 	uint8_t *levels = xcalloc(profile->node_count, sizeof(*levels)); /* + 1; 0: no warp data */
-	size_t capacity = 0;
 
 	for (uint32_t i = 1; i < profile->node_count; i++) {
 		uint8_t above = levels[profile->nodes[i].parent];
@@ -106,7 +105,7 @@ static void read_rows(struct warps_report *report, const struct column *columns,
 			continue;
 		for (size_t n = 0; n < WARPS_NUMBERS; n++)
 			row.number[n] = columns[n].value ? columns[n].value[i] : NAN;
-		XADD(report->rows, capacity, report->count, row);
+		XADD(report->rows, report->count, row);
 	}
 	free(levels);
 }
@@ -129,7 +128,6 @@ ARRAY_ORDER(by_cycles, struct warps_kernel,
 
 static void find_kernels(struct warps_report *report)
 {
-	size_t capacity = 0;
 	size_t first = 0;
 
 	for (size_t i = 1; i <= report->count; i++) {
@@ -143,7 +141,7 @@ static void find_kernels(struct warps_report *report)
 		/* A kernel that was not analyzed or lacks its own row: the file is corrupt. */
 		if (kernel.rows[0].role == WARPS_NO_FRAME &&
 		    kernel.rows[0].number[WARPS_NUMBER_CTA_CYCLES] > 0) {
-			XADD(report->kernels, capacity, report->kernel_count, kernel);
+			XADD(report->kernels, report->kernel_count, kernel);
 		}
 		first = i;
 	}

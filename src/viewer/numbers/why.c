@@ -79,7 +79,7 @@ static struct why_kernel *kernel_of(struct why *why, const struct profile *profi
 
 	if (found)
 		return &why->kernels[found - 1];
-	XADD(why->kernels, why->capacity, why->count,
+	XADD(why->kernels, why->count,
 	     (struct why_kernel){.name = name_text(profile, frame, NAMES_SHORT)});
 	if (!hash_table_add(&why->index, hash, (uint32_t)why->count))
 		xgive_up();
@@ -133,8 +133,7 @@ static void add_code(struct why *why, enum why_side side, const struct profile *
 
 static void add_kernels(struct why *why, enum why_side which, const struct profile *profile)
 {
-	for (size_t n = 0; n < profile->node_count; n++) {
-		const struct profile_node *node = &profile->nodes[n];
+	ARRAY_EACH(node, profile->nodes, profile->node_count) {
 		struct kernel_side *side;
 
 		if (!node->first_kernel)
@@ -156,8 +155,7 @@ static char *device_names(const struct profile *profile)
 {
 	char *names = xstrdup("");
 
-	for (size_t i = 0; i < profile->device_count; i++) {
-		const struct row_device *device = &profile->devices[i];
+	ARRAY_EACH(device, profile->devices, profile->device_count) {
 		const char *name = profile_text(profile, *profile_text(profile, device->name)
 								 ? device->name
 								 : device->arch);

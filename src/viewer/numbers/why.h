@@ -22,7 +22,7 @@ enum why_noise {
 
 struct why {
 	struct why_kernel *kernels;
-	size_t count, capacity;
+	size_t count;
 	struct hash_table index; /* by name; index + 1 */
 	struct why_machine *machines[WHY_SIDES];
 	size_t runs[WHY_SIDES];

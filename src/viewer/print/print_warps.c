@@ -128,8 +128,7 @@ static void print_roles(struct printer *printer)
 	double all = kernel->rows[0].number[WARPS_NUMBER_CTA_CYCLES];
 
 	out_text(printer->out, "\n  busy/%  waiting/%  idle/%  path/%  warps  role\n");
-	for (size_t i = 0; i < kernel->count; i++) {
-		const struct warps_row *role = &kernel->rows[i];
+	ARRAY_EACH(role, kernel->rows, kernel->count) {
 		double cycles = role->number[WARPS_NUMBER_WARP_CYCLES];
 		double busy = warps_of_role(kernel, role, WARPS_NUMBER_BUSY);
 		double waits = warps_of_role(kernel, role, WARPS_NUMBER_WAIT);
@@ -239,8 +238,7 @@ static bool print_asyncs(struct printer *printer)
 	double ctas = kernel->rows[0].number[WARPS_NUMBER_SAMPLED_CTAS];
 	bool has_any = false;
 
-	for (size_t i = 0; i < kernel->count; i++) {
-		const struct warps_row *row = &kernel->rows[i];
+	ARRAY_EACH(row, kernel->rows, kernel->count) {
 		double cycles = row->number[WARPS_NUMBER_ASYNC];
 
 		if (!row->is_async)
@@ -271,8 +269,7 @@ static const struct warps_row *find_waiting(const struct warps_kernel *kernel, d
 	double max = 0;
 
 	*percent_out = 0;
-	for (size_t i = 0; i < kernel->count; i++) {
-		const struct warps_row *role = &kernel->rows[i];
+	ARRAY_EACH(role, kernel->rows, kernel->count) {
 		double waits;
 
 		if (role->role == WARPS_NO_FRAME || role->scope != WARPS_NO_FRAME || role->is_async)

@@ -1,6 +1,8 @@
 /* Memory allocation for a command: on failure, prints a message and exits with status 2. */
 #pragma once
 
+#include "base/array.h"
+
 #include <stddef.h>
 
 #define EXIT_CUT 1 /* only a part of the input could be shown */
@@ -22,6 +24,4 @@ char *xasprintf(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* array_reserve() that cannot fail. */
 void xreserve(void *data, size_t *capacity, size_t count, size_t element_bytes);
 /* Adds an element, the last argument. */
-#define XADD(data, capacity, count, ...)                                                           \
-	(xreserve(&(data), &(capacity), (size_t)(count) + 1, sizeof(*(data))),                     \
-	 (void)((data)[(count)++] = __VA_ARGS__))
+#define XADD(data, count, ...) (ARRAY_ADD(data, count, __VA_ARGS__) ? (void)0 : xgive_up())

@@ -67,9 +67,9 @@ static int is_profile(const struct dirent *entry)
 	       (is_of_ranks(entry->d_name) && entry->d_type != DT_REG);
 }
 
-static void add_path(struct input *input, size_t *capacity, const char *directory, const char *name)
+static void add_path(struct input *input, const char *directory, const char *name)
 {
-	XADD(input->paths, *capacity, input->count,
+	XADD(input->paths, input->count,
 	     xasprintf("%s%s%s", directory, *directory ? "/" : "", name));
 }
 
@@ -98,7 +98,7 @@ static bool is_there_already(struct dirent **entries, int count, const char *nam
 /* NAME.ranks, the directories in it, and the directory that contains it. */
 #define DEPTH_MAX 3
 
-static void add_entries(struct input *input, size_t *capacity, const char *path, int depth)
+static void add_entries(struct input *input, const char *path, int depth)
 {
 	struct dirent **entries;
 	int count = scandir(path, &entries, is_profile, versionsort);
@@ -114,10 +114,10 @@ static void add_entries(struct input *input, size_t *capacity, const char *path,
 		if (is_of_ranks(name) && depth < DEPTH_MAX) {
 			char *below = xasprintf("%s/%s", path, name);
 
-			add_entries(input, capacity, below, depth + 1);
+			add_entries(input, below, depth + 1);
 			free(below);
 		} else if (!is_of_ranks(name) && !is_there_already(entries, count, name)) {
-			add_path(input, capacity, path, name);
+			add_path(input, path, name);
 		}
 	}
 	for (int i = 0; i < count; i++)
@@ -125,11 +125,11 @@ static void add_entries(struct input *input, size_t *capacity, const char *path,
 	free(entries);
 }
 
-static void add_directory(struct input *input, size_t *capacity, const char *path)
+static void add_directory(struct input *input, const char *path)
 {
 	size_t before = input->count;
 
-	add_entries(input, capacity, path, 1);
+	add_entries(input, path, 1);
 	if (input->count == before && !input->has_failed) {
 		message("cannot read %s: it is a directory without profiles (.proton, .hatchet or "
 			".hatchet_msgpack)",
@@ -232,23 +232,21 @@ void input_regroup(struct input *input, const char *const *names)
 
 void input_init(struct input *input, char *const *paths, size_t count)
 {
-	size_t found_capacity = 0;
-	size_t capacity = 0;
+	size_t found = 0;
 
 	*input = (struct input){0};
 	for (size_t i = 0; i < count; i++) {
 		struct stat status;
 
-		size_t before = input->count;
 		bool is_directory = strcmp(paths[i], "-") != 0 && stat(paths[i], &status) == 0 &&
 				    S_ISDIR(status.st_mode);
 
 		if (is_directory)
-			add_directory(input, &capacity, paths[i]);
+			add_directory(input, paths[i]);
 		else
-			add_path(input, &capacity, "", paths[i]);
-		xreserve(&input->is_found, &found_capacity, input->count + 1, sizeof(bool));
-		memset(input->is_found + before, is_directory, input->count - before);
+			add_path(input, "", paths[i]);
+		while (found < input->count)
+			XADD(input->is_found, found, is_directory);
 	}
 	input_regroup(input, (const char *const *)input->paths);
 }
@@ -336,8 +334,7 @@ bool input_store_add(struct input_store *store, const char *path, struct profile
 {
 	char *name = strdup(path);
 
-	if (!name || !ARRAY_ADD(store->files, store->capacity, store->count,
-				(struct input_kept){name, *bytes})) {
+	if (!name || !ARRAY_ADD(store->files, store->count, (struct input_kept){name, *bytes})) {
 		free(name);
 		return false;
 	}
@@ -360,8 +357,7 @@ static struct profile_bytes *kept_bytes(struct input_store *store, const char *p
 
 void input_put_back(struct input *input, const char *path, struct profile *profile)
 {
-	XADD(input->looked, input->looked_capacity, input->looked_count,
-	     (struct looked){xstrdup(path), profile});
+	XADD(input->looked, input->looked_count, (struct looked){xstrdup(path), profile});
 }
 
 static struct profile *take_looked(struct input *input, const char *path)
@@ -523,8 +519,7 @@ void input_report_losses(const struct profile *profile)
 {
 	size_t count = 0;
 
-	for (size_t i = 0; i < profile->counter_count; i++) {
-		const struct row_counter *counter = &profile->counters[i];
+	ARRAY_EACH(counter, profile->counters, profile->counter_count) {
 		const char *cause = profile_text(profile, counter->name);
 		const char *remedy;
 

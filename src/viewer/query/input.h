@@ -28,7 +28,7 @@ struct input_kept {
 /* Such files: a program shows them several times. */
 struct input_store {
 	struct input_kept *files;
-	size_t count, capacity;
+	size_t count;
 	struct profile *first; /* the sum of the only unit, for the first view; NULL: load it */
 };
 
@@ -64,11 +64,11 @@ struct input {
 	size_t left_out;           /* number of such files */
 	uint64_t more_bytes;       /* see profile_load_next() */
 	struct looked *looked;     /* files that were put back */
-	size_t looked_count, looked_capacity;
+	size_t looked_count;
 	/* For rank_input_next(): units that were read, copies among them, hashes of jobs. */
 	size_t next, copies;
 	uint64_t *seen;
-	size_t seen_count, seen_capacity;
+	size_t seen_count;
 	struct rank_job *job;   /* see rank_input_split() */
 	struct profile *roster; /* with the table of its ranks */
 };

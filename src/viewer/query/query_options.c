@@ -12,7 +12,6 @@
 static enum options_result parse_metrics(void *into, const char *value, struct proton_error *err)
 {
 	struct query_options *query = into;
-	size_t capacity = 0;
 	char *rest;
 	char *part;
 
@@ -29,7 +28,7 @@ static enum options_result parse_metrics(void *into, const char *value, struct p
 			part[--length] = '\0';
 		if (length == 0)
 			continue;
-		XADD(query->metrics, capacity, query->metric_count, part);
+		XADD(query->metrics, query->metric_count, part);
 	}
 	if (query->metric_count == 0)
 		return OPTIONS_REFUSE(err, "--metrics needs at least one metric");
@@ -60,7 +59,7 @@ static enum options_result parse_threshold(void *into, const char *value, struct
 	if (equals == value)
 		return OPTIONS_REFUSE(err, "--threshold needs a metric before the \"=\" of \"%s\"",
 				      value);
-	XADD(query->thresholds, query->threshold_capacity, query->threshold_count,
+	XADD(query->thresholds, query->threshold_count,
 	     (struct threshold){.metric = xstrndup(value, (size_t)(equals - value)), .min = min});
 	return OPTIONS_RUN;
 }
@@ -71,7 +70,7 @@ static enum options_result parse_base(void *into, const char *value, struct prot
 	struct query_options *query = into;
 
 	(void)err;
-	XADD(query->bases, query->base_capacity, query->base_count, xstrdup(value));
+	XADD(query->bases, query->base_count, xstrdup(value));
 	query->base = query->bases[0];
 	return OPTIONS_RUN;
 }
@@ -80,9 +79,8 @@ static enum options_result parse_gate(void *into, const char *value, struct prot
 {
 	struct query_options *query = into;
 
-	xreserve(&query->gates, &query->gate_capacity, query->gate_count + 1,
-		 sizeof(*query->gates));
-	if (gate_parse(&query->gates[query->gate_count++], value, err))
+	XADD(query->gates, query->gate_count, (struct gate){0});
+	if (gate_parse(&query->gates[query->gate_count - 1], value, err))
 		return OPTIONS_BAD;
 	/* No other view has this form. */
 	if (query->gates[query->gate_count - 1].is_percent)

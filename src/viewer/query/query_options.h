@@ -46,7 +46,7 @@ struct query_options {
 	size_t path_count;
 	char *base; /* --diff: the first of bases; NULL: none */
 	char **bases;
-	size_t base_count, base_capacity;
+	size_t base_count;
 	const char **metrics; /* malloc'd; points into metrics_text */
 	size_t metric_count;  /* 0: defaults */
 	char *metrics_text;
@@ -56,9 +56,9 @@ struct query_options {
 	double threshold; /* for the first metric */
 	bool has_threshold;
 	struct threshold *thresholds; /* for other metrics */
-	size_t threshold_count, threshold_capacity;
+	size_t threshold_count;
 	struct gate *gates;
-	size_t gate_count, gate_capacity;
+	size_t gate_count;
 	size_t depth;
 	bool depth_is_set;
 	size_t levels; /* --depth of --group layer: parts of names; 0: all */

@@ -38,29 +38,28 @@ void metrics_lower_case(char *text)
 	}
 }
 
-static void add_raw_metric(struct metrics *metrics, size_t *capacity, const char *label,
-			   struct raw_metric model)
+static void add_raw_metric(struct metrics *metrics, const char *label, struct raw_metric model)
 {
 	uint32_t number = (uint32_t)metrics->count + 1;
 
 	model.label = xstrdup(label);
 	model.name = xstrndup(label, bare_length(label));
 	metrics_lower_case(model.name);
-	XADD(metrics->raws, *capacity, metrics->count, model);
+	XADD(metrics->raws, metrics->count, model);
 	if (!hash_table_add(&metrics->by_text, hash_stored(label, strlen(label)), number) ||
 	    !hash_table_add(&metrics->by_text, hash_stored(model.name, strlen(model.name)), number))
 		xgive_up();
 }
 
-static void add_kernel_metrics(struct metrics *metrics, size_t *capacity)
+static void add_kernel_metrics(struct metrics *metrics)
 {
 	const struct profile *profile = metrics->profile;
 	struct raw_metric raw = {.source = RAW_NUMBER, .metric = METRIC_NONE, .is_inclusive = true};
 
 	if (profile->kernel_count <= 1)
 		return;
-	add_raw_metric(metrics, capacity, KERNEL_TIME, raw);
-	add_raw_metric(metrics, capacity, KERNEL_COUNT_NAME, raw);
+	add_raw_metric(metrics, KERNEL_TIME, raw);
+	add_raw_metric(metrics, KERNEL_COUNT_NAME, raw);
 	for (size_t i = 1; i < profile->kernel_count && !metrics->has_kernel_range; i++)
 		metrics->has_kernel_range = profile->kernels[i].min_ns != KERNEL_TIME_UNKNOWN;
 }
@@ -70,10 +69,9 @@ void metrics_init(struct metrics *metrics, const struct profile *profile)
 	struct raw_metric device_id = {.source = RAW_DEVICE_ID, .metric = METRIC_NONE};
 	struct raw_metric device_type = {.source = RAW_DEVICE_TYPE, .metric = METRIC_NONE};
 	bool has_kernels = profile->kernel_count > 1;
-	size_t capacity = 0;
 
 	*metrics = (struct metrics){.profile = profile};
-	add_kernel_metrics(metrics, &capacity);
+	add_kernel_metrics(metrics);
 	for (size_t i = 0; i < profile->metric_count; i++) {
 		const struct row_metric *metric = &profile->metrics[i];
 		const char *label = profile_text(profile, metric->name);
@@ -99,15 +97,15 @@ void metrics_init(struct metrics *metrics, const struct profile *profile)
 		else if (has_kernels && strcmp(label, DEVICE_TYPE) == 0)
 			device_type.metric = raw.metric;
 		else
-			add_raw_metric(metrics, &capacity, label, raw);
+			add_raw_metric(metrics, label, raw);
 	}
 	if (has_kernels) {
-		add_raw_metric(metrics, &capacity, DEVICE_ID, device_id);
-		add_raw_metric(metrics, &capacity, DEVICE_TYPE, device_type);
+		add_raw_metric(metrics, DEVICE_ID, device_id);
+		add_raw_metric(metrics, DEVICE_TYPE, device_type);
 	}
 	/* Index 0 is unused. A metric of the program with this name takes precedence. */
 	if (profile->config_count > 1 && !metrics_find(metrics, LAUNCH_CONFIG))
-		add_raw_metric(metrics, &capacity, LAUNCH_CONFIG,
+		add_raw_metric(metrics, LAUNCH_CONFIG,
 			       (struct raw_metric){.source = RAW_LAUNCH_CONFIG,
 						   .metric = METRIC_NONE});
 	if (metrics->count > MANY && !value_index_init(&metrics->values, profile))

@@ -62,8 +62,7 @@ void walk_init(struct walk *walk, const struct view *view)
 	*walk = (struct walk){.view = view};
 	walk->keys = keys_of(view);
 	walk->sizes = sizes_of(view);
-	XADD(walk->stack, walk->stack_capacity, walk->stack_count,
-	     (struct walk_step){.is_last = true});
+	XADD(walk->stack, walk->stack_count, (struct walk_step){.is_last = true});
 }
 
 void walk_fini(struct walk *walk)
@@ -101,7 +100,7 @@ static void push_children(struct walk *walk, const struct walk_step *parent)
 			below += walk->sizes[i];
 	}
 	if (below) {
-		XADD(walk->stack, walk->stack_capacity, walk->stack_count,
+		XADD(walk->stack, walk->stack_count,
 		     (struct walk_step){
 			     .node = parent->node,
 			     .level = parent->level + 1,
@@ -115,7 +114,7 @@ static void push_children(struct walk *walk, const struct walk_step *parent)
 	     i = profile->nodes[i].next_sibling) {
 		if (state[i] != NODE_SHOWN)
 			continue;
-		XADD(walk->stack, walk->stack_capacity, walk->stack_count,
+		XADD(walk->stack, walk->stack_count,
 		     (struct walk_step){.node = i, .level = parent->level + 1});
 	}
 	if (walk->stack_count == start)

@@ -25,7 +25,6 @@ struct walk {
 	uint32_t *sizes; /* per node: frames in its subtree that are shown or below the threshold */
 	struct walk_step *stack;
 	size_t stack_count;
-	size_t stack_capacity;
 	size_t rows; /* in a flat table: the walk leaves out its root, and rows beyond view->rows */
 };
 

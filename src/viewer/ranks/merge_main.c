@@ -135,7 +135,6 @@ static void read_list(struct input *input, const char *path)
 {
 	struct proton_error err;
 	size_t length;
-	size_t capacity = 0;
 	char *text;
 
 	*input = (struct input){0};
@@ -147,7 +146,7 @@ static void read_list(struct input *input, const char *path)
 	for (char *line = text; *line;) {
 		size_t size = strcspn(line, "\n");
 
-		XADD(input->paths, capacity, input->count, xstrndup(line, size));
+		XADD(input->paths, input->count, xstrndup(line, size));
 		line += size + (line[size] == '\n');
 	}
 	free(text);

@@ -167,7 +167,7 @@ int rank_times_settle(struct rank_times *times, size_t first, struct profile *me
 				   "directory with space, or use proton-merge --columns 0");
 	times->bytes += piece.bytes = writer.out.total;
 	if (status == PROTON_OK)
-		XADD(times->pieces, times->capacity, times->count, piece);
+		XADD(times->pieces, times->count, piece);
 	out_fini(&writer.out);
 	free(writer.paths);
 	return status;

@@ -25,7 +25,7 @@ struct rank_times {
 	int fd; /* -1: not open */
 	uint64_t bytes;
 	struct rank_piece *pieces;
-	size_t count, capacity;
+	size_t count;
 };
 
 #define RANK_TIMES_NONE ((struct rank_times){.fd = -1})

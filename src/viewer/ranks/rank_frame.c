@@ -31,7 +31,7 @@ struct rank_time {
 struct rank_frame {
 	struct rank_row row;     /* in ns */
 	struct rank_time *times; /* the largest first; none: only the spread is known */
-	size_t count, capacity;
+	size_t count;
 };
 
 struct rank_frames {
@@ -104,7 +104,7 @@ static void add_column(struct rank_frame *frame, const struct profile *profile,
 		const struct row_rank *known = job == profile ? row : ranks_row(profile, row->rank);
 
 		if (column[i])
-			XADD(frame->times, frame->capacity, frame->count,
+			XADD(frame->times, frame->count,
 			     (struct rank_time){row->rank, known ? known->host : 0, column[i]});
 	}
 }

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/array.h"
 #include "base/hash.h"
 #include "base/message.h"
 #include "format/rank.h"
@@ -188,9 +189,7 @@ static uint64_t fingerprint(const struct profile *profile)
 	}
 	for (size_t i = 1; i < profile->kernel_count; i++)
 		sum += hash_u64(profile->kernels[i].total_ns ^ hash_u64(profile->kernels[i].count));
-	for (size_t i = 0; i < profile->ranks->count; i++) {
-		const struct row_rank *row = &profile->ranks->rows[i];
-
+	ARRAY_EACH(row, profile->ranks->rows, profile->ranks->count) {
 		sum += hash_u64(row->time_ns ^ hash_u64(hash_pair(row->rank, row->pid)));
 	}
 	return sum;
@@ -204,7 +203,7 @@ static bool is_copy(struct input *input, const struct profile *profile)
 	for (size_t i = 0; i < input->seen_count; i++)
 		if (input->seen[i] == hash)
 			return true;
-	XADD(input->seen, input->seen_capacity, input->seen_count, hash);
+	XADD(input->seen, input->seen_count, hash);
 	return false;
 }
 
@@ -289,9 +288,7 @@ static void report_sum(const struct input *input, size_t count)
 
 	if (input->is_sum_meant || input_is_refused(input))
 		return;
-	for (size_t i = 0; i < input->unit_count; i++) {
-		const struct input_unit *unit = &input->units[i];
-
+	ARRAY_EACH(unit, input->units, input->unit_count) {
 		are_jobs = are_jobs && unit->is_job;
 		if (named < 3 && used < sizeof(text))
 			used += (size_t)snprintf(text + used, sizeof(text) - used, "%s%s",

@@ -27,7 +27,7 @@ struct table {
 	const struct input *files;
 	struct out *out;
 	char **texts; /* by node of the sum: ",node,path,name," */
-	size_t text_count, capacity;
+	size_t text_count;
 	struct out start;  /* the first fields of a rank: "rank,host" */
 	struct out metric; /* as a field */
 	size_t metrics_found;
@@ -51,7 +51,7 @@ static const char *text_of(struct table *table, const struct profile *sum, uint3
 		out_byte(&text, ',');
 		csv_quoted(&text, name.bytes, name.length);
 		out_byte(&text, ',');
-		XADD(table->texts, table->capacity, table->text_count, out_take(&text, &length));
+		XADD(table->texts, table->text_count, out_take(&text, &length));
 		if (!table->texts[made])
 			xgive_up();
 		out_fini(&name);

@@ -368,7 +368,7 @@ int rank_merge_part(struct rank_job *job, struct rank_parts *parts, struct rank_
 	job->bytes += part.bytes ? part.length : 0; /* it comes from another process */
 	if (parts->count && !are_siblings(&parts->items[parts->count - 1], &part))
 		status = rank_part_pack(&parts->items[parts->count - 1], err);
-	XADD(parts->items, parts->capacity, parts->count, part);
+	XADD(parts->items, parts->count, part);
 	while (status == PROTON_OK && parts->count > 1 &&
 	       are_siblings(&parts->items[parts->count - 2], &parts->items[parts->count - 1]))
 		status = merge_last(job, parts, err);

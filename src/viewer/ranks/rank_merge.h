@@ -46,7 +46,7 @@ struct rank_part {
 
 struct rank_parts {
 	struct rank_part *items;
-	size_t count, capacity;
+	size_t count;
 };
 
 /* `paths` are borrowed. */

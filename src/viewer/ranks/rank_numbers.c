@@ -105,7 +105,7 @@ void rank_rows_of_time(struct rank_rows *rows, const struct profile *profile, co
 	for (size_t i = 1; ranks && i < ranks->spread_count; i++) {
 		const struct row_spread *spread = &ranks->spreads[i];
 
-		XADD(rows->items, rows->capacity, rows->count,
+		XADD(rows->items, rows->count,
 		     (struct rank_row){
 			     .node = spread->node,
 			     .ranks = spread->ranks,
@@ -134,7 +134,7 @@ void rank_rows_of_group(struct rank_rows *rows, const struct profile *profile,
 			if (group[i] == number && cells[i])
 				rank_row_add(&row, ranks->rows[i].rank, (double)cells[i] / 1e6);
 		if (row.ranks)
-			XADD(rows->items, rows->capacity, rows->count, row);
+			XADD(rows->items, rows->count, row);
 	}
 	rank_rows_sort(rows);
 }
@@ -148,14 +148,13 @@ static size_t chain_of(const struct profile *profile, uint32_t node, enum name_s
 		       size_t max, uint32_t **chain_out)
 {
 	uint32_t *chain = NULL;
-	size_t capacity = 0;
 	size_t depth = 0;
 	size_t bytes = 0;
 	struct out name;
 
 	out_init(&name, -1);
 	do {
-		XADD(chain, capacity, depth, node);
+		XADD(chain, depth, node);
 		name.length = 0;
 		name_write_styled(&name, profile, profile->nodes[node].frame, NAME_FULL, names);
 		bytes += name.length + 3;

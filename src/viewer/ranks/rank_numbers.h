@@ -23,7 +23,7 @@ struct rank_rows {
 	const char *metric;            /* "time/ms" */
 	bool is_inclusive;
 	struct rank_row *items;
-	size_t count, capacity;
+	size_t count;
 };
 
 double rank_row_mean(const struct rank_row *row);

@@ -65,9 +65,7 @@ static void report_versions(const struct profile *profile)
 	const struct profile_ranks *ranks = profile->ranks;
 	const struct row_rank *first = NULL;
 
-	for (size_t i = 0; i < ranks->count; i++) {
-		const struct row_rank *row = &ranks->rows[i];
-
+	ARRAY_EACH(row, ranks->rows, ranks->count) {
 		if (!row->version)
 			continue;
 		if (!first)

@@ -54,18 +54,15 @@ int rank_scan(char *const *paths, size_t count, rank_scan_fn *visit, void *conte
 struct spreading {
 	const char *const *metrics;
 	size_t count;
-	struct rank_rows *tables; /* rows by node; `capacity` is their number */
+	struct rank_rows *tables; /* rows by node */
 	bool *has_metric;
 };
 
 /* The row of a node; new rows are empty. */
 static struct rank_row *row_of_node(struct rank_rows *rows, uint32_t node)
 {
-	xreserve(&rows->items, &rows->capacity, (size_t)node + 1, sizeof(*rows->items));
-	while (rows->count <= node) {
-		rows->items[rows->count] = (struct rank_row){.node = (uint32_t)rows->count};
-		rows->count++;
-	}
+	for (size_t i = rows->count; i <= node; i++)
+		XADD(rows->items, rows->count, (struct rank_row){.node = (uint32_t)i});
 	return &rows->items[node];
 }
 
@@ -190,7 +187,7 @@ static void add_values(struct rank_rows *rows, const struct profile *merged, uin
 
 		if (row->metric != metric || (rows->is_inclusive && has_below[row->node]))
 			continue;
-		XADD(rows->items, rows->capacity, rows->count,
+		XADD(rows->items, rows->count,
 		     (struct rank_row){
 			     .node = row->node,
 			     .ranks = row->ranks,

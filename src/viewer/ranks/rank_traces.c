@@ -30,7 +30,7 @@ struct meeting {
 
 struct meetings {
 	struct meeting *items; /* by key, then by time */
-	size_t count, capacity;
+	size_t count;
 };
 
 struct process {
@@ -95,7 +95,7 @@ static struct meetings meetings_of(const struct profile *profile, uint64_t *star
 			*start_ns_out = event->start_ns;
 		if (key && event->end_ns &&
 		    (event->kind == EVENT_KERNEL || event->kind == EVENT_SCOPE))
-			XADD(own.items, own.capacity, own.count,
+			XADD(own.items, own.count,
 			     (struct meeting){key, event->start_ns, event->end_ns});
 	}
 	free(keys);
@@ -136,7 +136,7 @@ static int64_t *compare_clocks(struct meetings *known, const struct meetings *ow
 			k++;
 		if (k == before || known->items[k].key != own->items[i].key) {
 			for (size_t j = i; j < end; j++)
-				XADD(known->items, known->capacity, known->count, own->items[j]);
+				XADD(known->items, known->count, own->items[j]);
 			continue;
 		}
 		for (size_t j = i; end_of_key(known, k) - k == end - i && j < end; j++)

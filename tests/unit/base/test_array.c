@@ -94,6 +94,32 @@ TEST(search_counts_the_elements_before_any_key)
 	}
 }
 
+TEST(elements_are_added_inserted_and_removed_without_a_capacity)
+{
+	uint32_t *items = NULL;
+	uint32_t count = 0;
+
+	while (count < 100)
+		CHECK(ARRAY_INSERT(items, count, count / 2, count));
+	for (uint32_t i = 0; i < 100; i++)
+		CHECK_EQ(items[i], i < 50 ? 2 * i + 1 : 198 - 2 * i);
+	while (count > 10)
+		ARRAY_REMOVE(items, count, 5);
+	CHECK_EQ(items[4], 9);
+	CHECK_EQ(items[5], 8);
+	for (uint32_t i = 0; i < 1000; i++)
+		CHECK(ARRAY_ADD(items, count, i));
+	CHECK_EQ(count, 1010);
+	CHECK_EQ(items[9], 0);
+	for (uint32_t i = 0; i < 1000; i++)
+		CHECK_EQ(items[10 + i], i);
+	count = 0; /* the array may shrink now */
+	for (uint32_t i = 0; i < 70; i++)
+		CHECK(ARRAY_ADD(items, count, i));
+	CHECK_EQ(items[69], 69);
+	free(items);
+}
+
 struct pair {
 	int first;
 	int second;

@@ -45,8 +45,7 @@ static void put_durations(struct profile *profile, uint32_t node, uint32_t rank,
 
 			row.code[row.count++] = duration_code(is_late ? 1000 : 3000);
 		}
-		CHECK(ARRAY_ADD(waits->durations, waits->duration_capacity, waits->duration_count,
-				row));
+		CHECK(ARRAY_ADD(waits->durations, waits->duration_count, row));
 	}
 }
 
@@ -175,8 +174,7 @@ static struct profile *make_step(uint32_t rank)
 	ranks_kernel(profile, reduce,
 		     (struct profile_kernel){.count = 1, .total_ns = 5000 - compute});
 	profile->waits = calloc(1, sizeof(*profile->waits));
-	CHECK(ARRAY_ADD(profile->waits->durations, profile->waits->duration_capacity,
-			profile->waits->duration_count,
+	CHECK(ARRAY_ADD(profile->waits->durations, profile->waits->duration_count,
 			(struct row_durations){.node = reduce,
 					       .stride = 1,
 					       .count = 1,

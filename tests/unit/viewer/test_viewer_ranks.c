@@ -333,8 +333,7 @@ TEST(report_tells_that_waiting_of_further_contexts_is_not_known)
 
 		series.row.flags = is_limited ? COLLECTIVE_LIMITED : 0;
 		profile->waits = calloc(1, sizeof(*profile->waits));
-		CHECK(ARRAY_ADD(profile->waits->series, profile->waits->capacity,
-				profile->waits->count, series));
+		CHECK(ARRAY_ADD(profile->waits->series, profile->waits->count, series));
 		out_init(&out, -1);
 		wait_report_text(profile, 8, NAMES_SHORT, &out);
 		out_byte(&out, '\0');
