@@ -170,8 +170,8 @@ static void no_callback(void *user, uint32_t domain, uint32_t call, const void *
 }
 
 /*
- * CUPTI 13.0 allocates a table of 5.6 KB between the moment in which it seems to have a subscriber
- * and the one in which it has: with memory that this thread has just used, that is shorter.
+ * CUPTI 13.0 counts a subscriber, then allocates a table of 5.6 KB for it: with memory that this
+ * thread has just used, the time between is shorter.
  */
 static void warm_memory(void)
 {
