@@ -158,9 +158,9 @@ static void on_begin(const struct sdk_call_info *info, const struct sdk_call *ca
 		     uint64_t internal)
 {
 	static const struct launch_call calls[] = {
-		[SDK_CALL_LAUNCH] = {0, LAUNCH_KERNEL, LAUNCH_ONE},
-		[SDK_CALL_GRAPH_LAUNCH] = {0, LAUNCH_GRAPH, LAUNCH_MANY},
-		[SDK_CALL_MEMORY] = {0, LAUNCH_MEMORY, LAUNCH_MANY},
+		[SDK_CALL_LAUNCH] = {.kind = LAUNCH_KERNEL, .records = LAUNCH_ONE},
+		[SDK_CALL_GRAPH_LAUNCH] = {.kind = LAUNCH_GRAPH, .records = LAUNCH_MANY},
+		[SDK_CALL_MEMORY] = {.kind = LAUNCH_MEMORY, .records = LAUNCH_MANY},
 	};
 	uint64_t handle = stream_of(info, call);
 

@@ -187,6 +187,7 @@ TEST(reading_and_clearing_phases_while_adding_loses_nothing_of_the_others)
 		CHECK_DONE(proton_data_get(session, phase - 3, "hatchet", &bytes, &length, &err));
 		CHECK_DONE(profile_load_bytes("data", bytes, length, &profile, &err));
 		cleared += rec_count(profile, "k");
+		profile_free(profile);
 		proton_free(bytes);
 		CHECK_DONE(proton_phase_clear(session, phase - 3, false, &err));
 	}
