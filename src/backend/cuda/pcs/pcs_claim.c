@@ -6,6 +6,7 @@
  * The claim is a socket with the GPU's UUID as its abstract address, which unix(7) gives to one
  * process of a network namespace, and takes back when that ends, however it ends.
  */
+#include <errno.h>
 #include <fcntl.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -46,8 +47,10 @@ bool pcs_claim_take(struct pcs_context *context)
 			  "proton-pc-sampling-%s", device->uuid);
 	if (bind(fd, (const struct sockaddr *)&address,
 		 (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length)) != 0) {
+		bool is_taken = errno == EADDRINUSE; /* a sandbox may refuse all such addresses */
+
 		close(fd);
-		return false;
+		return !is_taken;
 	}
 	context->claim = fd;
 	return true;
