@@ -27,8 +27,8 @@
 #define READ_MS 100
 #define SECOND_NS 1000000000ull
 #define DEVICE_MAX_DIGITS 4u
-#define HISTORY 32u
-#define BAR 20u
+#define HISTORY 22u /* with the bar and the values, 78 columns */
+#define BAR 16u
 
 static const struct column {
 	const char *label;
@@ -210,6 +210,7 @@ static void put_screen(struct out *out, struct watch *watch, const struct update
 {
 	if (watch->updates > 1) /* over the last update */
 		out_printf(out, "\033[%zuA\033[J", watch->lines);
+	out_text(out, "\033[?7l"); /* a narrow terminal cuts lines off, and wraps none */
 	out_printf(out, "GPU %u %s, mean and maximum of %zu s%s\n", watch->device, watch->name,
 		   watch->options.interval_s, update->has_lost ? "; samples were lost" : "");
 	watch->lines = 1;
@@ -225,6 +226,7 @@ static void put_screen(struct out *out, struct watch *watch, const struct update
 		out_byte(out, '\n');
 		watch->lines++;
 	}
+	out_text(out, "\033[?7h");
 }
 
 /* For files and pipes: a line for each update. */

@@ -92,13 +92,17 @@ def test_a_terminal_is_drawn_again_in_place(tmp_path):
     os.close(theirs)
     text = read_all(ours)
     assert process.wait(timeout=60) == 0
-    first, second = text.replace("\r", "").split("\x1b[11A\x1b[J")
+    text = text.replace("\r", "")
+    assert text.count("\x1b[?7l") == text.count("\x1b[?7h") == 2  # no line is wrapped
+    text = text.replace("\x1b[?7l", "").replace("\x1b[?7h", "")
+    first, second = text.split("\x1b[11A\x1b[J")
+    assert max(map(len, first.splitlines() + second.splitlines())) < 80
     assert first.count("\n") == second.count("\n") == 11  # ten columns and a heading
     assert first.startswith("GPU 0 Fake GPU 0, mean and maximum of 1 s\n")
     line = next(line for line in second.splitlines() if line.startswith("PCIe read"))
     assert re.fullmatch(r"PCIe read +3\.8 MB/s +3\.8 MB/s  ██", line)
     line = next(line for line in second.splitlines() if line.startswith("SM active"))
-    assert re.fullmatch(r"SM active   █{8}\S? +4[45]\.\d % +5[45]\.\d %  ▄▄", line)
+    assert re.fullmatch(r"SM active   █{7}\S? +4[45]\.\d % +5[45]\.\d %  ▄▄", line)
 
 
 def test_a_signal_ends_it_with_status_0(tmp_path):
