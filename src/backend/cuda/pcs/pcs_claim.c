@@ -7,7 +7,6 @@
  * process of a network namespace, and takes back when that ends, however it ends.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <sys/socket.h>
@@ -16,20 +15,8 @@
 
 #include "backend/cuda/pcs/pcs_parts.h"
 #include "driver/driver.h"
+#include "format/working_file.h"
 #include "record/store/devices.h"
-
-/* A descriptor that no program expects to get, as 0 to 2 would be. */
-static int open_socket(void)
-{
-	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	int moved;
-
-	if (fd < 0 || fd > STDERR_FILENO)
-		return fd;
-	moved = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
-	close(fd);
-	return moved;
-}
 
 bool pcs_claim_take(struct pcs_context *context)
 {
@@ -40,9 +27,10 @@ bool pcs_claim_take(struct pcs_context *context)
 	context->claim = 0;
 	if (!device || !*device->uuid)
 		return true;
-	fd = open_socket();
+	fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	if (fd < 0)
 		return true;
+	fd = working_file_move_high(fd);
 	length = snprintf(address.sun_path + 1, sizeof(address.sun_path) - 1,
 			  "proton-pc-sampling-%s", device->uuid);
 	if (bind(fd, (const struct sockaddr *)&address,
