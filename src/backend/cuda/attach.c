@@ -157,7 +157,7 @@ static bool hold_to_attach(const struct attach_wishes *wishes)
 {
 	if (wishes->mode.samples)
 		attach_leave();
-	return !is_attached && hold_begin_to_attach(DEVICES);
+	return !is_attached && hold_begin_to_attach(DEVICES, attaches == 0);
 }
 
 static int attach_now(const struct attach_wishes *wishes, struct proton_error *err)

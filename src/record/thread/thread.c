@@ -105,6 +105,14 @@ void thread_release(void)
 	pthread_mutex_unlock(&holder_lock);
 }
 
+void thread_wait_for_release(void)
+{
+	const struct proton_holder *used = atomic_load(&holder);
+
+	if (used && used->begin())
+		used->end();
+}
+
 bool thread_is_holdable(void)
 {
 	const struct proton_holder *used = atomic_load_explicit(&holder, memory_order_relaxed);
