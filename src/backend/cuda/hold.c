@@ -37,7 +37,7 @@
  * The first time CUPTI has to meet no call at all: it counts its subscriber before it sets the
  * addresses that the calls of other threads then read. Doubled with each attempt.
  */
-#define FIRST_ATTACH_LIMIT_NS 100000000ull
+#define FIRST_ATTACH_LIMIT_NS 25000000ull
 /* From the exit callback to the thread's next call without the holder: C code may make several. */
 #define QUIET_NS 2000000ull
 

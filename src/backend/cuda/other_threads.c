@@ -1,6 +1,6 @@
 /*
- * What the kernel shows of the other threads: /proc/PID/task/TID/syscall, and in .../schedstat the
- * nanoseconds on a processor (proc(5)).
+ * The kernel shows the system call of each thread in /proc/PID/task/TID/syscall, and its time on a
+ * processor, in nanoseconds, in .../schedstat (proc(5)).
  *
  * Threads that wait for Python's lock wake every 5 ms, so their time on a processor grows. They are
  * known by the address that they wait at, which a thread shows that waits for the lock too. While
@@ -25,7 +25,7 @@
 #define IDLE_NS 10000000ull
 #define PROBE_NS 20000000ull
 #define OTHERS_MAX 1024u
-/* From the futex of a condition variable to those of its other group and of its mutex (glibc). */
+/* glibc has the futexes of a condition variable, and of the mutex after it, within so many. */
 #define LOCK_BYTES 64ull
 
 /* ------------------------------------------------------------------ where held threads wait */

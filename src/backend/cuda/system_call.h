@@ -5,14 +5,14 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* What a thread is in. The number is -1 for one that runs, or waits for a processor. */
+/* The call of a thread. The number is -1 if the thread runs, or waits for a processor. */
 struct system_call {
 	bool is_running;
 	long number;
 	unsigned long argument; /* the first */
 };
 
-/* False: the thread has ended, or the kernel does not tell. */
+/* False: the thread has ended, or the kernel does not show it. */
 bool system_call_read(pid_t thread, struct system_call *out);
 /* True for an ioctl on a file whose path begins with `devices`. */
 bool system_call_is_ioctl(const struct system_call *call, const char *devices);
