@@ -84,7 +84,7 @@ static bool is_operator(struct slice name)
  */
 static bool decides(struct inner *inner, struct slice name, enum regroup_by by)
 {
-	if (by == REGROUP_OPERATOR)
+	if (by == REGROUP_OPERATOR || by == REGROUP_SHAPE)
 		return is_operator(name) || (is_autograd_node(name) && inner->frame == NO_FRAME);
 	inner->is_over = is_operator(name);
 	return !inner->is_over && name.length > 0 && name.at[0] != '<' && !is_autograd_node(name);
@@ -212,12 +212,15 @@ static uint32_t source_of(struct regroup *regroup, uint32_t node, enum regroup_b
 	return written_child(regroup, key);
 }
 
-/* As PyTorch writes them, "aten::addmm": compiled code has "aten.addmm". */
-static void write_operators(struct out *out, struct slice name)
+/* As PyTorch writes them, "aten::addmm": compiled code has "aten.addmm (f32[8x16])". */
+static void write_operators(struct out *out, struct slice name, bool has_shapes)
 {
 	struct slice compiled = compiled_operators(name);
+	const char *shapes = memmem(compiled.at, compiled.length, " (", 2);
 	bool is_prefix = true;
 
+	if (shapes && !has_shapes)
+		compiled.length = (size_t)(shapes - compiled.at);
 	if (compiled.length == 0)
 		out_bytes(out, name.at, name.length);
 	for (size_t i = 0; i < compiled.length; i++) {
@@ -260,7 +263,7 @@ static uint32_t layer_of(struct regroup *regroup, uint32_t node, enum regroup_by
 	if (by == REGROUP_LAYER)
 		write_layer(&regroup->name, name, levels, is_backward);
 	else
-		write_operators(&regroup->name, name);
+		write_operators(&regroup->name, name, by == REGROUP_SHAPE);
 	return written_child(regroup, key);
 }
 
@@ -342,6 +345,7 @@ static bool add_node_by(struct regroup *regroup, uint32_t node, enum regroup_by 
 		break;
 	case REGROUP_LAYER:
 	case REGROUP_OPERATOR:
+	case REGROUP_SHAPE:
 		add_rows(regroup, node, layer_of(regroup, node, by, levels));
 		break;
 	case REGROUP_DEVICE:
@@ -376,7 +380,7 @@ int profile_regroup(const struct profile *profile, enum regroup_by by, size_t le
 	out_init(&regroup.name, -1);
 	merge_source(regroup.merge, profile);
 	merge_about(regroup.merge);
-	if (by >= REGROUP_FILE && by <= REGROUP_OPERATOR)
+	if (by >= REGROUP_FILE && by <= REGROUP_SHAPE)
 		find_inner(&regroup, by);
 	for (uint32_t i = 0; i < profile->node_count && is_whole && !target->out_of_memory; i++) {
 		const struct profile_node *row = &profile->nodes[i];

@@ -148,10 +148,9 @@ static enum options_result parse_peaks(void *into, const char *value, struct pro
 }
 
 static const char *const groups[] = {
-	[REGROUP_KERNEL] = "kernel", [REGROUP_SCOPE] = "scope",
-	[REGROUP_FILE] = "file",     [REGROUP_MODULE] = "module",
-	[REGROUP_LAYER] = "layer",   [REGROUP_OPERATOR] = "operator",
-	[REGROUP_DEVICE] = "device", NULL,
+	[REGROUP_KERNEL] = "kernel", [REGROUP_SCOPE] = "scope",   [REGROUP_FILE] = "file",
+	[REGROUP_MODULE] = "module", [REGROUP_LAYER] = "layer",   [REGROUP_OPERATOR] = "operator",
+	[REGROUP_SHAPE] = "shape",   [REGROUP_DEVICE] = "device", NULL,
 };
 static const char *const merges[] = {
 	[MERGE_SUM] = "sum", [MERGE_MEAN] = "mean",     [MERGE_MIN] = "min",
@@ -184,8 +183,8 @@ static const struct option_row rows[] = {
 	{.help = "Views"},
 	{0, "top", NULL, "flat table of kernels", .parse = group_by_kernel},
 	{0, "group", "BY",
-	 "flat table by kernel, scope, file, module, layer, operator\n"
-	 "or device",
+	 "flat table by kernel, scope, file, module, layer, operator,\n"
+	 "shape or device",
 	 MEMBER(group_by), groups, set_flat_mode},
 	{0, "bottom-up", NULL, "callers of each kernel, innermost first", .parse = turn_over},
 	{0, "brief", NULL, "causes of slowness with their evidence, in at most 40 lines",
