@@ -13,11 +13,10 @@ int own_thread_start(pthread_t *thread_out, void *(*run)(void *), void *data)
 {
 	sigset_t previous;
 	sigset_t all;
-	int result;
 
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &previous);
-	result = pthread_create(thread_out, NULL, run, data);
+	int result = pthread_create(thread_out, NULL, run, data);
 	pthread_sigmask(SIG_SETMASK, &previous, NULL);
 	return result;
 }
@@ -118,10 +117,9 @@ void size_signal_release(const struct size_signal *held)
 ssize_t size_signal_write(int fd, const void *bytes, size_t length)
 {
 	struct size_signal held;
-	ssize_t n;
 
 	size_signal_hold(&held);
-	n = write(fd, bytes, length);
+	ssize_t n = write(fd, bytes, length);
 	size_signal_release(&held);
 	return n;
 }

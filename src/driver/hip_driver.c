@@ -265,15 +265,13 @@ bool hip_driver_is_likely(void)
 int hip_driver_bind(struct driver *out, struct proton_error *err)
 {
 	struct proton_error why;
-	const char *missing;
-	void *library;
 
 	if (out->cuCtxGetDevice)
 		return PROTON_OK;
-	library = amd_library_open(AMD_HIP, &why);
+	void *library = amd_library_open(AMD_HIP, &why);
 	if (!library)
 		return err_set(err, why.status, "AMD kernels require HIP: %s", why.text);
-	missing = hip_functions_bind(library);
+	const char *missing = hip_functions_bind(library);
 	if (missing)
 		return err_set(
 			err, PROTON_E_UNSUPPORTED,

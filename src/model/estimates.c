@@ -225,15 +225,13 @@ void estimates_settle(struct profile *profile)
 {
 	uint32_t metric = vector_metric(profile);
 	double *root = metric == NONE ? NULL : vector_of(profile, metric, 0, ESTIMATES_WORDS);
-	struct run run;
-	uint32_t samples;
 
 	if (!root)
 		return;
-	run = read_run(root);
+	struct run run = read_run(root);
 	remove_vector(profile, metric, 0);
-	samples = profile_metric(profile, profile_add_text(profile, ESTIMATES_SAMPLES),
-				 PROTON_METRIC_INT64, 0);
+	uint32_t samples = profile_metric(profile, profile_add_text(profile, ESTIMATES_SAMPLES),
+					  PROTON_METRIC_INT64, 0);
 	for (uint32_t i = 1; i < profile->node_count && !profile->out_of_memory; i++)
 		if (profile->nodes[i].first_kernel)
 			settle_node(profile, &run, metric, samples, i);

@@ -146,11 +146,10 @@ static void move_rows(struct fold *fold, const struct profile_node *from, uint32
 		move_value(fold, v, to, is_hidden);
 	}
 	for (uint32_t k = from->first_kernel; k; k = next) {
-		uint32_t index;
-
 		next = profile->kernels[k].next;
-		index = place_row(fold, to, DEVICE + profile->kernels[k].device, k,
-				  &profile->nodes[to].first_kernel, &profile->kernels[k].next);
+		uint32_t index = place_row(fold, to, DEVICE + profile->kernels[k].device, k,
+					   &profile->nodes[to].first_kernel,
+					   &profile->kernels[k].next);
 		if (index)
 			sum_kernel(profile, index, k);
 	}

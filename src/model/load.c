@@ -45,10 +45,9 @@ int profile_load_hatchet(const char *bytes, size_t length, struct profile **out,
 			 struct proton_error *err)
 {
 	struct json_reader reader;
-	int status;
 
 	json_reader_init(&reader, bytes, length);
-	status = load_tree(&reader.source, out, err);
+	int status = load_tree(&reader.source, out, err);
 	json_reader_fini(&reader);
 	return status;
 }
@@ -57,10 +56,9 @@ int profile_load_msgpack(const char *bytes, size_t length, struct profile **out,
 			 struct proton_error *err)
 {
 	struct msgpack_reader reader;
-	int status;
 
 	msgpack_reader_init(&reader, bytes, length);
-	status = load_tree(&reader.source, out, err);
+	int status = load_tree(&reader.source, out, err);
 	msgpack_reader_fini(&reader);
 	return status;
 }
@@ -208,15 +206,13 @@ static bool load_recording(const char *path, struct profile_bytes *kept, struct 
 
 	for (int i = 0; i < SNAPSHOTS_MAX; i++) {
 		struct profile *profile;
-		uint64_t hash;
 		char *bytes;
 		size_t length;
-		int status;
 
 		if (!profile_snapshot_read(path, &bytes, &length))
 			return false;
-		hash = hash_bytes(bytes, length);
-		status = load_bytes(path, bytes, length, kept ? NULL : &bytes, &profile, err);
+		uint64_t hash = hash_bytes(bytes, length);
+		int status = load_bytes(path, bytes, length, kept ? NULL : &bytes, &profile, err);
 		if (status == PROTON_OK && profile->is_damaged && (!i || hash != last_hash)) {
 			last_hash = hash;
 			if (i < SNAPSHOTS_MAX - 1) {

@@ -378,14 +378,14 @@ ARRAY_ORDER(compare_parts, struct part,
 static void add_value(struct profile *profile, uint32_t node, uint32_t name, uint64_t samples)
 {
 	uint32_t metric = profile_metric(profile, name, PROTON_METRIC_INT64, 0);
-	struct profile_value *value;
 	uint32_t at = profile->nodes[node].first_value;
 
 	if (!samples)
 		return;
 	while (at && profile->values[at].metric != metric)
 		at = profile->values[at].next;
-	value = at ? &profile->values[at] : profile_value(profile, node, metric);
+	struct profile_value *value = at ? &profile->values[at]
+					 : profile_value(profile, node, metric);
 	clamped_add(&value->as.int64, samples > INT64_MAX ? INT64_MAX : (int64_t)samples);
 }
 

@@ -71,7 +71,6 @@ static struct profile_value *value_for(struct tree_loader *loader, uint32_t node
 {
 	struct profile *profile = loader->profile;
 	uint32_t metric = profile_metric(profile, name, (uint16_t)type, 0);
-	struct profile_value *value;
 
 	if (!array_reserve_zeros(&loader->last_uses, &loader->last_use_capacity, metric + 1,
 				 sizeof(*loader->last_uses))) {
@@ -80,7 +79,7 @@ static struct profile_value *value_for(struct tree_loader *loader, uint32_t node
 	}
 	if (loader->last_uses[metric].node_plus_1 == node + 1)
 		return &profile->values[loader->last_uses[metric].value];
-	value = profile_value(profile, node, metric);
+	struct profile_value *value = profile_value(profile, node, metric);
 	loader->last_uses[metric].node_plus_1 = node + 1;
 	loader->last_uses[metric].value = (uint32_t)(value - profile->values);
 	return value;
@@ -135,7 +134,6 @@ static void read_vector(struct tree_loader *loader, uint32_t node, uint32_t name
 	bool is_usable = true;
 	size_t count = 0;
 	struct token token;
-	uint32_t words;
 
 	while (tree_next(loader, &token)) {
 		is_usable &= is_number(&token);
@@ -157,7 +155,7 @@ static void read_vector(struct tree_loader *loader, uint32_t node, uint32_t name
 	}
 	if (!is_usable || token.kind != TOKEN_ARRAY_END)
 		return;
-	words = profile_vector(loader->profile, loader->elements, count);
+	uint32_t words = profile_vector(loader->profile, loader->elements, count);
 	value_for(loader, node, name, type)->as.vector = words;
 }
 

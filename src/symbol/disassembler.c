@@ -193,11 +193,10 @@ int disassembler_find(enum code_object_machine machine, char **path_out, struct 
 {
 	const struct vendor *vendor = &vendors[machine];
 	const char *named = environment_get(vendor->variable);
-	char *path;
 
 	if (named && *named)
 		return find_named(vendor, named, path_out, err);
-	path = search_path(vendor);
+	char *path = search_path(vendor);
 	if (!path)
 		return err_set(err, PROTON_E_NOLIB,
 			       "cannot find the disassembler %s; install %s, or set %s to its "
@@ -212,11 +211,9 @@ int disassembler_find(enum code_object_machine machine, char **path_out, struct 
 /* The file under a number that is not a standard stream's. */
 static int above_standard(int fd)
 {
-	int moved;
-
 	if (fd < 0 || fd > STDERR_FILENO)
 		return fd;
-	moved = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+	int moved = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
 	close(fd);
 	return moved;
 }
@@ -293,11 +290,10 @@ static void read_output(int fd, uint64_t end, struct out *out)
 	for (uint64_t now; out->errnum == 0 && (now = clock_monotonic_ns()) < end;) {
 		struct pollfd ready = {.fd = fd, .events = POLLIN};
 		char bytes[16384];
-		ssize_t length;
 
 		if (poll(&ready, 1, (int)((end - now) / 1000000u) + 1) <= 0)
 			continue;
-		length = read(fd, bytes, sizeof(bytes));
+		ssize_t length = read(fd, bytes, sizeof(bytes));
 		if (length == 0 || (length < 0 && errno != EINTR))
 			return;
 		if (length > 0)
@@ -337,7 +333,6 @@ static int run_tool(const struct vendor *vendor, const char *program, int input,
 	uint64_t end = clock_monotonic_ns() + (uint64_t)limits.ms * 1000000u;
 	uint64_t used;
 	int ends[2], errnum, status;
-	bool is_in_time;
 	pid_t child;
 
 	if (pipe2(ends, O_CLOEXEC) < 0)
@@ -352,7 +347,7 @@ static int run_tool(const struct vendor *vendor, const char *program, int input,
 	}
 	read_output(ends[0], end, out);
 	close(ends[0]); /* a program that still writes is ended by SIGPIPE */
-	is_in_time = wait_until(child, end, &status, &used);
+	bool is_in_time = wait_until(child, end, &status, &used);
 	if (out->errnum)
 		return err_errno(err, out->errnum, "cannot read the output of %s", program);
 	if (!is_in_time)
@@ -375,11 +370,10 @@ int disassembler_run(enum code_object_machine machine, const char *program, cons
 		     struct proton_error *err)
 {
 	int input = file_of(object, length);
-	int status;
 
 	if (input < 0)
 		return err_errno(err, errno, "cannot pass a code object to %s", program);
-	status = run_tool(&vendors[machine], program, input, limits, out, err);
+	int status = run_tool(&vendors[machine], program, input, limits, out, err);
 	close(input);
 	return status;
 }

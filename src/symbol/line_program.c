@@ -372,13 +372,11 @@ static void read_units(struct program *program, struct span section)
 	struct reader reader = reader_of(section);
 
 	while (reader_has_more(&reader) && !program->is_out_of_memory) {
-		uint64_t length;
-
 		program->unit = (struct line_unit){
 			.offset = reader.at,
 			.first_directory = rows->name_count,
 		};
-		length = reader_unit_length(&reader, &program->sections.offset_size);
+		uint64_t length = reader_unit_length(&reader, &program->sections.offset_size);
 		program->unit_offset = reader.at;
 		program->reader = reader_of(reader_bytes(&reader, length));
 		if (!read_header(program))
@@ -397,7 +395,6 @@ static struct relocation *read_relocations(const struct code_object *object, con
 {
 	char full[64];
 	struct span table, symbols = code_object_section_content(object, ".symtab");
-	struct relocation *relocations;
 	size_t size = sizeof(Elf64_Rela), count = 0;
 
 	snprintf(full, sizeof(full), ".rela%s", name);
@@ -407,15 +404,14 @@ static struct relocation *read_relocations(const struct code_object *object, con
 		table = code_object_section_content(object, full);
 		size = sizeof(Elf64_Rel);
 	}
-	relocations = calloc(table.length / size + 1, sizeof(*relocations));
+	struct relocation *relocations = calloc(table.length / size + 1, sizeof(*relocations));
 	for (size_t i = 0; relocations && i < table.length / size; i++) {
 		Elf64_Rela entry = {0};
 		Elf64_Sym symbol;
-		struct span bytes;
 
 		memcpy(&entry, table.bytes + i * size, size);
-		bytes = span_part(symbols, ELF64_R_SYM(entry.r_info) * sizeof(symbol),
-				  sizeof(symbol));
+		struct span bytes = span_part(symbols, ELF64_R_SYM(entry.r_info) * sizeof(symbol),
+					      sizeof(symbol));
 		if (!bytes.length)
 			continue;
 		memcpy(&symbol, bytes.bytes, sizeof(symbol));
@@ -448,10 +444,9 @@ int line_rows_read(struct line_rows *rows, const struct code_object *object, con
 	};
 	const struct code_object_function *functions = object->functions;
 	uint32_t count = object->function_count;
-	struct relocation *relocations;
 
 	*rows = (struct line_rows){0};
-	relocations = read_relocations(object, name, &program.relocation_count);
+	struct relocation *relocations = read_relocations(object, name, &program.relocation_count);
 	if (!relocations)
 		return PROTON_E_NOMEM;
 	program.relocations = relocations;

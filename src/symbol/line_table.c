@@ -460,21 +460,18 @@ bool line_table_run(const struct line_table *table, uint32_t function, uint64_t 
 {
 	const struct code_object *object = &table->code_object;
 	const struct segment *segments = table->segments.segments;
-	const struct code_object_function *outer, *inner;
-	struct segment place;
-	uint64_t begin, end;
-	size_t count;
-	uint32_t at;
 
 	if (function >= object->function_count || pc >= object->functions[function].code_bytes)
 		return false;
-	outer = &object->functions[function];
-	at = code_object_function_at(object, outer->section, outer->offset + pc);
-	inner = &object->functions[at];
-	place = (struct segment){.begin = outer->offset + pc, .section = outer->section};
-	count = ARRAY_COUNT_BEFORE(table->segments.count, i, !is_before(&place, &segments[i]));
-	begin = inner->offset > outer->offset ? inner->offset : outer->offset;
-	end = outer->offset + outer->code_bytes;
+	const struct code_object_function *outer = &object->functions[function];
+	uint32_t at = code_object_function_at(object, outer->section, outer->offset + pc);
+	const struct code_object_function *inner = &object->functions[at];
+	struct segment place =
+		(struct segment){.begin = outer->offset + pc, .section = outer->section};
+	size_t count =
+		ARRAY_COUNT_BEFORE(table->segments.count, i, !is_before(&place, &segments[i]));
+	uint64_t begin = inner->offset > outer->offset ? inner->offset : outer->offset;
+	uint64_t end = outer->offset + outer->code_bytes;
 	if (at + 1 < object->function_count && inner[1].section == outer->section &&
 	    inner[1].offset < end)
 		end = inner[1].offset;

@@ -89,11 +89,10 @@ static bool read_nvidia(char *line, struct instruction *instruction)
 static bool read_amd(const struct sass *sass, char *line, struct instruction *instruction)
 {
 	char *comment = *line == '\t' ? strstr(line, "// ") : NULL, *end;
-	uint64_t address;
 
 	if (!comment)
 		return false;
-	address = strtoull(comment + 3, &end, 16);
+	uint64_t address = strtoull(comment + 3, &end, 16);
 	if (end == comment + 3 || *end != ':' ||
 	    !code_object_find_code(&sass->code_object, address, &instruction->section,
 				   &instruction->offset))
@@ -301,29 +300,26 @@ uint32_t sass_function(const struct sass *sass, const char *name)
 
 const char *sass_at(const struct sass *sass, uint32_t function, uint64_t pc)
 {
-	const struct code_object_function *of;
-	const struct instruction *found;
-	struct instruction key;
-
 	if (function >= sass->code_object.function_count || !sass->count)
 		return NULL;
-	of = &sass->code_object.functions[function];
+	const struct code_object_function *of = &sass->code_object.functions[function];
 	if (pc >= of->code_bytes)
 		return NULL;
-	key = (struct instruction){.offset = of->offset + pc, .section = of->section};
-	found = bsearch(&key, sass->instructions, sass->count, sizeof(key), compare_places);
+	struct instruction key =
+		(struct instruction){.offset = of->offset + pc, .section = of->section};
+	const struct instruction *found =
+		bsearch(&key, sass->instructions, sass->count, sizeof(key), compare_places);
 	return found ? found->text : NULL;
 }
 
 struct span sass_code(const struct sass *sass, uint32_t function)
 {
-	const struct code_object_function *of;
 	struct code_object_section section;
 
 	if (function >= sass->code_object.function_count ||
 	    sass->code_object.machine != MACHINE_NVIDIA)
 		return (struct span){0};
-	of = &sass->code_object.functions[function];
+	const struct code_object_function *of = &sass->code_object.functions[function];
 	if (!code_object_section_get(&sass->code_object, of->section, &section))
 		return (struct span){0};
 	return span_part(section.content, of->offset, of->code_bytes / SASS_BYTES * SASS_BYTES);
@@ -331,14 +327,13 @@ struct span sass_code(const struct sass *sass, uint32_t function)
 
 uint64_t sass_label(const struct sass *sass, uint32_t function, const char *name, size_t length)
 {
-	const struct code_object_function *of;
 	struct label key = {.name = {name, length}};
-	const struct label *found;
 
 	if (function >= sass->code_object.function_count || !sass->label_count)
 		return UINT64_MAX;
-	of = &sass->code_object.functions[function];
-	found = bsearch(&key, sass->labels, sass->label_count, sizeof(key), compare_labels);
+	const struct code_object_function *of = &sass->code_object.functions[function];
+	const struct label *found =
+		bsearch(&key, sass->labels, sass->label_count, sizeof(key), compare_labels);
 	return found && found->section == of->section && found->offset >= of->offset &&
 			       found->offset - of->offset < of->code_bytes
 		       ? found->offset - of->offset

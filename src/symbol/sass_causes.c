@@ -70,14 +70,13 @@ static void read_items(struct sass_causes *causes, const struct sass *sass, uint
 	for (uint32_t i = 0; i < causes->count; i++) {
 		struct flow *item = &causes->items[i];
 		const char *text = sass_at(sass, function, (uint64_t)i * SASS_BYTES);
-		uint64_t label;
 
 		sass_operands_read(text ? text : "", &item->operands);
 		read_control(item, code + (size_t)i * SASS_BYTES);
 		if (!item->operands.label)
 			continue;
-		label = sass_label(sass, function, item->operands.label,
-				   item->operands.label_length);
+		uint64_t label = sass_label(sass, function, item->operands.label,
+					    item->operands.label_length);
 		if (label / SASS_BYTES < causes->count)
 			item->target = (uint32_t)(label / SASS_BYTES) + 1;
 	}
@@ -417,13 +416,12 @@ size_t sass_causes_of(struct sass_causes *causes, uint64_t pc, enum sass_wait wa
 		      const uint32_t **pcs_out)
 {
 	uint64_t from = pc / SASS_BYTES;
-	size_t count;
 
 	*pcs_out = causes->found;
 	if (from >= causes->count || wait == SASS_WAIT_NONE)
 		return 0;
 	find(causes, (uint32_t)from, wait);
-	count = causes->found_count;
+	size_t count = causes->found_count;
 	while (causes->found_count)
 		causes->is_found[causes->found[--causes->found_count]] = false;
 	if (!causes->budget) /* the search has not ended */

@@ -201,7 +201,6 @@ static PyObject *files_add(PyObject *object, PyObject *arguments)
 	struct profile_bytes bytes = {0};
 	const char *path;
 	Py_buffer content;
-	bool is_added;
 
 	if (!PyArg_ParseTuple(arguments, "yy*", &path, &content))
 		return NULL;
@@ -214,7 +213,7 @@ static PyObject *files_add(PyObject *object, PyObject *arguments)
 		return PyErr_NoMemory();
 	bytes.bytes[bytes.length] = '\0'; /* for parsers of text */
 	pthread_mutex_lock(&lock);
-	is_added = input_store_add(&self->store, path, &bytes);
+	bool is_added = input_store_add(&self->store, path, &bytes);
 	pthread_mutex_unlock(&lock);
 	free(bytes.bytes);
 	if (!is_added)

@@ -52,10 +52,8 @@ static size_t lent_capacity;
 /* Registers a buffer given to CUPTI, which may also return buffers of another tool. */
 static bool lend_buffer(uint8_t *buffer)
 {
-	bool done;
-
 	pthread_mutex_lock(&pool_lock);
-	done = array_reserve(&lent, &lent_capacity, lent_count + 1, sizeof(*lent));
+	bool done = array_reserve(&lent, &lent_capacity, lent_count + 1, sizeof(*lent));
 	if (done)
 		lent[lent_count++] = buffer;
 	pthread_mutex_unlock(&pool_lock);
@@ -79,10 +77,8 @@ static bool is_back(const uint8_t *buffer)
 
 static bool has_lent(void)
 {
-	bool has;
-
 	pthread_mutex_lock(&pool_lock);
-	has = lent_count;
+	bool has = lent_count;
 	pthread_mutex_unlock(&pool_lock);
 	return has;
 }
@@ -182,11 +178,9 @@ static struct {
 /* The frame of a name, by the address at which the library keeps it once. */
 static uint32_t frame_of_name(const char *name)
 {
-	size_t slot;
-
 	if (!name)
 		name = "(unnamed kernel)";
-	slot = hash_u64((uintptr_t)name) % NAME_CACHE;
+	size_t slot = hash_u64((uintptr_t)name) % NAME_CACHE;
 
 	if (name_cache[slot].name != name) {
 		name_cache[slot].name = name;
@@ -233,12 +227,10 @@ static void add_kernel(const struct cupti_kernel *kernel)
 {
 	const struct sampling_hooks *hooks = sampling_hooks_get();
 	struct correlation launch;
-	struct execution execution;
-	uint64_t node;
 
 	if (!records_find_kernel(kernel->correlation_id, kernel->graph_node_id, &launch))
 		return;
-	execution = execution_of(kernel);
+	struct execution execution = execution_of(kernel);
 	if (!execution.start_ns || execution.end_ns < execution.start_ns)
 		kernel_times_note_missing();
 	if (kernel->graph_node_id) {
@@ -250,7 +242,7 @@ static void add_kernel(const struct cupti_kernel *kernel)
 		if (is_stale(&execution))
 			execution.start_ns = 0; /* counted as a kernel without times */
 	}
-	node = launch.is_shared ? kernel->graph_node_id : 0;
+	uint64_t node = launch.is_shared ? kernel->graph_node_id : 0;
 	if (hooks->attribute && execution.start_ns && execution.end_ns > execution.start_ns)
 		hooks->attribute(kernel, node ? captured_nodes_crc(node) : 0, &execution);
 	records_add(&launch, node, &execution);
@@ -299,11 +291,9 @@ static void finish_buffer(uint8_t *buffer, size_t bytes, size_t valid_bytes, boo
 static void on_buffer_completed(void *context, uint32_t stream, uint8_t *buffer, size_t bytes,
 				size_t valid_bytes)
 {
-	uint64_t start_ns;
-
 	if (!buffer || cupti_is_orphaned() || !is_back(buffer))
 		return;
-	start_ns = await_records_begin();
+	uint64_t start_ns = await_records_begin();
 	finish_buffer(buffer, bytes, valid_bytes,
 		      !valid_bytes || read_records(buffer, valid_bytes));
 	await_records_end(start_ns);
@@ -397,11 +387,9 @@ static bool read_selected(uint8_t *buffer, size_t valid_bytes,
 static void on_buffer_completed_2(uint8_t *buffer, size_t bytes, size_t valid_bytes,
 				  const struct cupti_complete_info *info)
 {
-	uint64_t start_ns;
-
 	if (!buffer || cupti_is_orphaned() || !is_back(buffer))
 		return;
-	start_ns = await_records_begin();
+	uint64_t start_ns = await_records_begin();
 	finish_buffer(buffer, bytes, valid_bytes,
 		      !valid_bytes || read_selected(buffer, valid_bytes, info));
 	await_records_end(start_ns);
@@ -440,12 +428,11 @@ int activity_start(bool is_again, bool is_window, struct proton_error *err)
 		on_buffer_completed_2,
 	};
 	bool has_clock = false;
-	int result, status;
 
 	set_buffer_bytes(records_buffer_bytes());
 	clear_names();
 	await_records_start(&vendor);
-	status = interface_register(&buffers, read_clock, &has_clock, err);
+	int status = interface_register(&buffers, read_clock, &has_clock, err);
 	if (status != PROTON_OK)
 		return status;
 	if (has_clock)
@@ -455,7 +442,7 @@ int activity_start(bool is_again, bool is_window, struct proton_error *err)
 	atomic_store(&enabled_ns, is_again || is_window ? clock_monotonic_ns() : 0);
 	atomic_store(&is_in_window, is_window);
 	atomic_store(&graph_kernels, 0);
-	result = interface_enable(CUPTI_KIND_CONCURRENT_KERNEL);
+	int result = interface_enable(CUPTI_KIND_CONCURRENT_KERNEL);
 	if (result != CUPTI_OK)
 		return interface_enable_error(result, err);
 	return PROTON_OK;

@@ -259,10 +259,8 @@ bool hold_begin(bool (*synchronize)(void *context), const char **why_out)
 bool hold_begin_to_attach(const char *devices)
 {
 	for (uint32_t i = 0; i < ATTACH_ATTEMPTS; i++) {
-		bool has_begun;
-
 		begin_holder();
-		has_begun = hold_is_on();
+		bool has_begun = hold_is_on();
 		if (has_begun &&
 		    (system_call_await_ioctl(devices, ATTACH_LIMIT_NS) || i + 1 == ATTACH_ATTEMPTS))
 			return true;

@@ -59,13 +59,11 @@ static uint32_t add_graph(const void *exec)
 
 void replayed_graphs_note(const void *exec)
 {
-	uint32_t at;
-
 	if (!exec)
 		return;
 	if (!atomic_load_explicit(&is_any, memory_order_relaxed))
 		atomic_store(&is_any, true);
-	at = find_graph(exec);
+	uint32_t at = find_graph(exec);
 	if (at == PLACES)
 		at = add_graph(exec);
 	if (at == PLACES)

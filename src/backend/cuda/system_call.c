@@ -34,14 +34,12 @@ static bool is_device(unsigned long fd, const char *devices)
 static bool read_call(const char *thread, char *text, size_t size)
 {
 	char path[64];
-	ssize_t length;
-	int fd;
 
 	snprintf(path, sizeof(path), "/proc/self/task/%.20s/syscall", thread);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return false;
-	length = read(fd, text, size - 1);
+	ssize_t length = read(fd, text, size - 1);
 	close(fd);
 	if (length <= 0)
 		return false;

@@ -168,7 +168,6 @@ bool windows_may_open(void)
 void windows_open(void)
 {
 	struct window_edge edge = {clock_monotonic_ns(), record_steps()};
-	struct record_window window;
 
 	pthread_mutex_lock(&lock);
 	run.window.open_ns = edge.ns;
@@ -180,7 +179,7 @@ void windows_open(void)
 		run.held_ns = hold_spent_ns(); /* to attach costs the session, not a window */
 		periodic_thread_start(&thread, run_thread);
 	}
-	window = run.window;
+	struct record_window window = run.window;
 	pthread_mutex_unlock(&lock);
 	captured_set_weight(window.weight * window.slowness);
 	record_window(&cuda_backend, &window);
@@ -192,13 +191,12 @@ void windows_open(void)
 bool windows_should_leave(uint64_t kernels)
 {
 	uint64_t open_ns = clock_monotonic_ns() - run.window.open_ns;
-	double staying_ns;
 
 	pthread_mutex_lock(&lock);
 	/* A server that was idle in one window is not idle until the next. */
 	run.nodes_per_s =
 		fmax((double)kernels * 1e9 / (double)(open_ns + 1), run.nodes_per_s * RATE_KEPT);
-	staying_ns = run.nodes_per_s * NODE_STAY_NS * 1e-9 * (double)mode.times.distance_ns;
+	double staying_ns = run.nodes_per_s * NODE_STAY_NS * 1e-9 * (double)mode.times.distance_ns;
 	run.is_leaving = staying_ns > run.leave_ns;
 	pthread_mutex_unlock(&lock);
 	return run.is_leaving;
@@ -220,7 +218,6 @@ static void measure_cost(uint64_t length_ns)
 
 void windows_close(const struct window_edge *end)
 {
-	struct record_window window;
 	uint64_t time_ns = now();
 
 	pthread_mutex_lock(&lock);
@@ -229,7 +226,7 @@ void windows_close(const struct window_edge *end)
 		add_part(end, true);
 	run.edge = *end;
 	run.window.slowness = slowness();
-	window = run.window;
+	struct record_window window = run.window;
 	measure_cost(end->ns - window.open_ns);
 	if (window.group)
 		run.count++;

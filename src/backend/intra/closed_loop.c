@@ -81,14 +81,12 @@ static double typical_time(const struct variant *variant, double *error_out)
 {
 	uint32_t count = kept_times(variant);
 	double values[TIMES_MAX];
-	double median;
-	double spread;
 
 	memcpy(values, variant->times, count * sizeof(*values));
-	median = median_of(values, count);
+	double median = median_of(values, count);
 	for (uint32_t i = 0; i < count; i++)
 		values[i] = fabs(variant->times[i] - median);
-	spread = MEDIAN_ERROR * median_of(values, count);
+	double spread = MEDIAN_ERROR * median_of(values, count);
 	*error_out = (spread > RESOLUTION_NS ? spread : RESOLUTION_NS) / sqrt(count);
 	return median;
 }
@@ -99,13 +97,11 @@ static bool price_of(const struct loop *loop, const struct variant *variant, dou
 	const struct variant *plain = &loop->variants[LOOP_PLAIN];
 	double plain_error;
 	double own_error;
-	double before;
-	double after;
 
 	if (kept_times(plain) < TIMES_MIN || kept_times(variant) < TIMES_MIN)
 		return false;
-	before = typical_time(plain, &plain_error);
-	after = typical_time(variant, &own_error);
+	double before = typical_time(plain, &plain_error);
+	double after = typical_time(variant, &own_error);
 	*percent = 100 * (after / before - 1);
 	*error = ERRORS * 100 * after / before * hypot(own_error / after, plain_error / before);
 	return true;

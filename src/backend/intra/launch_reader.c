@@ -394,8 +394,6 @@ static void add_trace(struct launch_reader *reader, uint64_t after_ns)
 bool launch_reader_read(struct launch_reader *reader, const struct launch *launch,
 			uint64_t after_ns)
 {
-	bool is_read;
-
 	reader->launch = launch;
 	reader->is_cleared = false;
 	reader->clock = device_clock_of(launch->buffer->context);
@@ -404,7 +402,7 @@ bool launch_reader_read(struct launch_reader *reader, const struct launch *launc
 	if (!reader->clock || !get_streams(reader))
 		return false;
 	/* Without a kernel its records are not wanted. */
-	is_read = launch->kernel && begin_decoding(reader) && read_buffer(reader);
+	bool is_read = launch->kernel && begin_decoding(reader) && read_buffer(reader);
 	if (is_read)
 		add_totals(reader);
 	if (is_read && launch->is_traced) {

@@ -164,14 +164,12 @@ void role_totals_init(struct role_totals *totals, const struct instrument_layout
 
 void role_reading_begin(struct role_reading *reading, struct role_totals *totals, uint64_t slots)
 {
-	uint64_t launch;
-
 	reading->stride = 0;
 	reading->totals = totals->kinds.is_worth_it ? totals : NULL;
 	if (!reading->totals)
 		return;
 	/* relaxed: only the number matters */
-	launch = atomic_fetch_add_explicit(&totals->launches, 1, memory_order_relaxed);
+	uint64_t launch = atomic_fetch_add_explicit(&totals->launches, 1, memory_order_relaxed);
 	if (!slots || (launch >= FIRST_LAUNCHES && launch % LATER_LAUNCHES != 0))
 		return;
 	warps_sums_fini(&reading->sums);

@@ -103,11 +103,10 @@ static int add_context(void *context, struct proton_error *err)
 {
 	struct pcs_context *place = find_context(NULL);
 	struct pcs_context added;
-	int status;
 
 	if (!can_add(context, &added))
 		return PROTON_OK;
-	status = pcs_context_enable(&added, err);
+	int status = pcs_context_enable(&added, err);
 	if (added.is_kept)
 		*place = added;
 	if (status != PROTON_OK)
@@ -215,12 +214,10 @@ static void leave_launch(const struct cupti_callback_data *data)
 
 static void on_context_destroy(void *context)
 {
-	struct pcs_context *found;
-
 	if (!take_lock(CLOSE_NS))
 		return; /* the next read fails, and forgets it */
 	forget_checked();
-	found = context ? find_context(context) : NULL;
+	struct pcs_context *found = context ? find_context(context) : NULL;
 	if (found && pcs_state_close_gate_between_captures(0)) {
 		pcs_context_finish(found);
 		call_gate_open();
@@ -374,13 +371,12 @@ static int add_known(void *current, struct proton_error *err)
 static int begin_known(struct proton_error *err)
 {
 	void *current = NULL;
-	int status;
 
 	if (libcuda.cuCtxGetCurrent && libcuda.cuCtxGetCurrent(&current) != 0)
 		current = NULL;
 	if (!pcs_state_close_gate(CALL_GATE_LONG_NS))
 		return PROTON_OK; /* the next launch tries again */
-	status = add_known(current, err);
+	int status = add_known(current, err);
 	call_gate_open();
 	if (status == PROTON_OK && has_context())
 		pcs_modules_ask(); /* modules were loaded while nothing was attached */
@@ -389,8 +385,6 @@ static int begin_known(struct proton_error *err)
 
 int pc_sampling_start(const struct pcs_mode *mode, struct proton_error *err)
 {
-	int status;
-
 	if (!libcupti.cuptiPCSamplingEnable || !libcupti.cuptiPCSamplingGetData ||
 	    !libcupti.cuptiGetCubinCrc)
 		return err_set(err, PROTON_E_VERSION, "%s has no PC sampling", libcupti.path);
@@ -410,7 +404,7 @@ int pc_sampling_start(const struct pcs_mode *mode, struct proton_error *err)
 	flushed_expected = flushed_seen = 0;
 	pcs_modules_start();
 	begin_gate(&on);
-	status = callbacks_set_modules(true, err);
+	int status = callbacks_set_modules(true, err);
 	if (status == PROTON_OK)
 		status = begin_known(err);
 	if (status != PROTON_OK) {
@@ -492,15 +486,13 @@ void pc_sampling_read(void)
 
 bool pc_sampling_stop(bool is_held)
 {
-	bool is_ready;
-
 	if (!is_sampling())
 		return true;
 	pcs_drain_stop();
 	pthread_mutex_lock(&pcs_lock);
 	set_hooks(&closing);
 	forget_checked();
-	is_ready = disable_all();
+	bool is_ready = disable_all();
 	/*
 	 * CUPTI is left while it is subscribed, which no call of another thread may meet. Threads
 	 * that are not held have waited in callbacks, which they have to leave.
@@ -514,10 +506,8 @@ bool pc_sampling_stop(bool is_held)
 
 bool pc_sampling_has_context(void)
 {
-	bool is_enabled;
-
 	pthread_mutex_lock(&pcs_lock);
-	is_enabled = has_context();
+	bool is_enabled = has_context();
 	pthread_mutex_unlock(&pcs_lock);
 	return is_enabled;
 }
@@ -593,13 +583,12 @@ void pc_sampling_forked(void)
 
 void pc_sampling_describe(backend_add_fn add, void *user)
 {
-	uint32_t period;
 	char text[96];
 
 	if (!atomic_load(&has_run))
 		return;
 	pthread_mutex_lock(&pcs_lock);
-	period = current_period();
+	uint32_t period = current_period();
 	if (pcs_mode.windows.length_ns)
 		snprintf(text, sizeof(text), "windows of %" PRIu64 " ms every %" PRIu64 " ms",
 			 pcs_mode.windows.length_ns / 1000000,

@@ -29,7 +29,6 @@ static struct pcs_params params_of(const struct pcs_context *context)
 /* A buffer for `count` PCs, with all stall reasons each. One allocation. */
 static struct pcs_data *new_data(size_t count)
 {
-	struct pcs_reason *reasons;
 	struct pcs_data *data =
 		calloc(1, sizeof(*data) + count * (sizeof(*data->pcs) +
 						   reason_count * sizeof(*data->pcs->reasons)));
@@ -38,7 +37,7 @@ static struct pcs_data *new_data(size_t count)
 		return NULL;
 	*data = (struct pcs_data){.size = sizeof(*data), .capacity = count};
 	data->pcs = (struct pcs_pc *)(data + 1);
-	reasons = (struct pcs_reason *)(data->pcs + count);
+	struct pcs_reason *reasons = (struct pcs_reason *)(data->pcs + count);
 	for (size_t i = 0; i < count; i++)
 		data->pcs[i] = (struct pcs_pc){.size = sizeof(*data->pcs),
 					       .reasons = reasons + i * reason_count};
@@ -183,21 +182,18 @@ static int enable_context(struct pcs_context *context, struct proton_error *err)
 
 int pcs_context_enable(struct pcs_context *context, struct proton_error *err)
 {
-	int status;
-	int result;
-
 	if (!pcs_claim_take(context))
 		return pcs_context_error(context, CUPTI_E_HARDWARE_BUSY, "", err);
 	cupti_api_preload_host();
 	context->period = pcs_mode.period;
 	context->is_serialized = pcs_mode.is_serialized;
 	context->is_started = context->is_kept = false;
-	status = enable_context(context, err);
+	int status = enable_context(context, err);
 	if (status != PROTON_OK && !context->is_kept)
 		pcs_claim_release(context);
 	if (status != PROTON_OK)
 		return status;
-	result = pcs_context_begin(context);
+	int result = pcs_context_begin(context);
 	if (result == CUPTI_OK)
 		return PROTON_OK;
 	/*
@@ -212,11 +208,10 @@ int pcs_context_enable(struct pcs_context *context, struct proton_error *err)
 int pcs_context_begin(struct pcs_context *context)
 {
 	struct pcs_params params = params_of(context);
-	int result;
 
 	if (context->is_started)
 		return CUPTI_OK;
-	result = pcs_mode.windows.length_ns ? libcupti.cuptiPCSamplingStart(&params) : CUPTI_OK;
+	int result = pcs_mode.windows.length_ns ? libcupti.cuptiPCSamplingStart(&params) : CUPTI_OK;
 	if (result != CUPTI_OK)
 		return result;
 	context->is_started = true;
@@ -256,10 +251,8 @@ size_t pcs_context_read(struct pcs_context *context)
 	size_t count = 0;
 
 	for (uint32_t i = 0; i < READS_MAX; i++) {
-		int result;
-
 		clear_data(out);
-		result = libcupti.cuptiPCSamplingGetData(&params);
+		int result = libcupti.cuptiPCSamplingGetData(&params);
 		if (result == CUPTI_E_OUT_OF_MEMORY || out->is_full) {
 			if (result == CUPTI_OK)
 				pcs_take(context, out);
@@ -295,10 +288,9 @@ static void read_rest(struct pcs_context *context)
 void pcs_context_disable(struct pcs_context *context)
 {
 	struct pcs_params params = params_of(context);
-	int result;
 
 	clear_data(context->configured);
-	result = libcupti.cuptiPCSamplingDisable(&params);
+	int result = libcupti.cuptiPCSamplingDisable(&params);
 	pcs_windows_end(context->id, clock_monotonic_ns());
 	if (result == CUPTI_OK)
 		pcs_take(context, context->configured);

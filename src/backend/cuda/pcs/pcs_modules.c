@@ -319,14 +319,13 @@ static bool is_asked_enough(void)
 void pcs_modules_tick(void)
 {
 	bool is_done = true;
-	bool is_ending;
 
 	pthread_mutex_lock(&lock);
 	if (pcs_statistics.samples)
 		asks_for_all = false; /* from now on, kernels that lack a cubin */
 	for (uint32_t i = 0; i < wanted_count; i++)
 		is_done &= code_objects_sampled(wanted[i].crc) != CODE_OBJECT_UNKNOWN;
-	is_ending = is_asking && ((is_done && !asks_for_all) || is_asked_enough());
+	bool is_ending = is_asking && ((is_done && !asks_for_all) || is_asked_enough());
 	if (is_ending) {
 		is_asking = asks_for_all = false;
 		ask_ended_ns = clock_monotonic_ns();
@@ -371,13 +370,12 @@ static bool take_cubin(const char *path, uint64_t crc)
 	struct cubin_crc_params params = {.size = sizeof(params)};
 	struct stat st;
 	char *bytes;
-	bool is_equal;
 
 	if (stat(path, &st) != 0 || !S_ISREG(st.st_mode) || !st.st_size ||
 	    file_read_all(path, &limits, &bytes, &params.cubin_bytes, NULL) != PROTON_OK)
 		return false;
 	params.cubin = bytes;
-	is_equal = libcupti.cuptiGetCubinCrc(&params) == CUPTI_OK && params.crc == crc;
+	bool is_equal = libcupti.cuptiGetCubinCrc(&params) == CUPTI_OK && params.crc == crc;
 	if (is_equal)
 		code_objects_add(crc, bytes, params.cubin_bytes);
 	free(bytes);
@@ -508,10 +506,10 @@ uint64_t pcs_modules_captured_crc(void)
 bool pcs_modules_find_launch(uint32_t correlation, struct proton_context *where, bool *is_named)
 {
 	const struct serialized_launch *launch = &serialized[correlation % SERIALIZED_LAUNCHES];
-	bool is_found;
 
 	pthread_mutex_lock(&lock);
-	is_found = launch->correlation == correlation && !proton_context_is_empty(launch->where);
+	bool is_found = launch->correlation == correlation &&
+			!proton_context_is_empty(launch->where);
 	*where = launch->where;
 	*is_named = launch->is_named;
 	pthread_mutex_unlock(&lock);

@@ -57,10 +57,9 @@ void pcs_windows_run(const struct cupti_kernel *kernel, struct execution *execut
 {
 	const struct device *device = devices_get(execution->device);
 	uint64_t processors = processors_of(kernel, device);
-	uint64_t oldest;
 
 	pthread_mutex_lock(&lock);
-	oldest = window_count > WINDOWS ? window_count - WINDOWS : 0;
+	uint64_t oldest = window_count > WINDOWS ? window_count - WINDOWS : 0;
 	for (uint64_t i = window_count; i-- > oldest;) {
 		const struct window *window = &windows[i % WINDOWS];
 		uint64_t begin_ns = window->begin_ns > execution->start_ns ? window->begin_ns
