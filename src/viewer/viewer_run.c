@@ -73,13 +73,12 @@ static int print_judged(struct view *view, const struct options *options)
 	struct gate_result *results = xcalloc(count, sizeof(*results));
 	struct proton_error err;
 	int status = 0;
-	bool is_judged;
 
 	for (size_t i = 0; i < count && status == 0; i++)
 		if (gate_check(&options->query.gates[i], view->profile, view->state,
 			       &view->gates[i], &results[i], &err))
 			status = print_error(&err);
-	is_judged = status == 0;
+	bool is_judged = status == 0;
 	if (is_judged)
 		status = print_view(view, options, results);
 	for (size_t i = 0; i < count; i++) {
@@ -108,20 +107,17 @@ static void report_empty(const char *path, const struct profile *profile)
 static int load_view(struct view *view, struct input *input, struct input *base,
 		     const struct options *options, struct proton_error *err)
 {
-	struct profile *profile;
-	int status;
-
 	*view = (struct view){0};
 	err->text[0] = '\0';
 	if (options->query.base && !options->query.list)
 		return compare_runs(view, base, input, options, err);
 	if (options->query.merge_how != MERGE_SUM && !options->query.list)
 		return compare_many(view, input, options, err);
-	profile = rank_input_sum(input, false);
+	struct profile *profile = rank_input_sum(input, false);
 	if (!profile)
 		return PROTON_E_INVALID;
 	input_report_losses(profile);
-	status = view_init(view, profile, options, err);
+	int status = view_init(view, profile, options, err);
 	if (status || options->query.list || view_is_empty(view))
 		return status;
 	return view_columns(view, options, err);
@@ -269,16 +265,15 @@ static int report_brief(const struct options *options, struct view *view)
 {
 	struct brief brief;
 	struct proton_error err;
-	int status;
 
 	if (view_is_empty(view)) {
 		report_empty(options->query.paths[0], view->profile);
 		if (!options->output.exporter)
 			return EXIT_BAD;
 	}
-	status = brief_init(&brief, view->profile, view->state, options, &err)
-			 ? print_error(&err)
-			 : report_show(options, view->profile, brief_write, &brief);
+	int status = brief_init(&brief, view->profile, view->state, options, &err)
+			     ? print_error(&err)
+			     : report_show(options, view->profile, brief_write, &brief);
 	brief_fini(&brief);
 	return status;
 }
@@ -376,10 +371,9 @@ int viewer_run(const struct options *options, struct input_store *store,
 bool viewer_load(const struct options *options, struct input_store *store)
 {
 	struct input input;
-	bool is_loaded;
 
 	init_input(&input, options, options->query.paths, options->query.path_count, store);
-	is_loaded = input.count > 0;
+	bool is_loaded = input.count > 0;
 	/* A rank is found by the view. */
 	if (is_loaded && options->query.rank == RANK_NONE) {
 		store->first = rank_input_sum(&input, false);

@@ -229,7 +229,6 @@ int output_check(const struct options *options, const struct input *input, const
 	struct stat st;
 	char *target;
 	bool exists;
-	int status;
 
 	if (!path && fstat(STDOUT_FILENO, &st) == 0 && S_ISREG(st.st_mode))
 		return check_inputs(options, input, base, &st, NULL, err);
@@ -240,7 +239,7 @@ int output_check(const struct options *options, const struct input *input, const
 	/* Devices and pipes are written to, never replaced. */
 	if (stat(path, &st) == 0 && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode))
 		return PROTON_OK;
-	status = file_replace_target(path, &target, &exists, &st, err);
+	int status = file_replace_target(path, &target, &exists, &st, err);
 	if (status != PROTON_OK)
 		return status;
 	if (exists)

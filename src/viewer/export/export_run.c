@@ -312,20 +312,18 @@ static int chosen_init(struct chosen *chosen, const struct options *options,
 {
 	const struct exporter *exporter = options->output.exporter;
 	size_t hidden = hiding_count();
-	uint64_t cells;
-	int status;
 
 	*chosen = (struct chosen){
 		.title = make_title(options, false, profile_is_partial(*profile)),
 	};
-	status = view_turn(profile, options, &chosen->state, err);
+	int status = view_turn(profile, options, &chosen->state, err);
 	if (status)
 		return status;
 	hidden = hiding_count() - hidden;
 	metrics_init(&chosen->metrics, *profile);
 	choose_names(chosen, options, exporter);
 	/* Tables have a value per metric and frame, and some formats need as many bytes or more. */
-	cells = bounds_output(*profile) / BYTES_PER_CELL;
+	uint64_t cells = bounds_output(*profile) / BYTES_PER_CELL;
 	if (chosen->count && (*profile)->node_count > cells / chosen->count)
 		return err_set(err, PROTON_E_RANGE,
 			       "%zu metrics of %zu frames exceed the output limit of a profile of "
@@ -487,14 +485,13 @@ int export_columns(const struct options *options, struct view *view, struct prot
 				    profile_is_partial(profile)),
 	};
 	const struct exporter *exporter = options->output.exporter;
-	int status;
 
 	chosen.state = xcalloc(profile->node_count, sizeof(*chosen.state));
 	memcpy(chosen.state, view->state, profile->node_count);
 	if (options->query.rows)
 		select_rows(profile, view->columns[view->sort_column].values, options->query.rows,
 			    view->by_magnitude, chosen.state);
-	status = take_columns(&chosen, view, exporter, err);
+	int status = take_columns(&chosen, view, exporter, err);
 	if (status == PROTON_OK) {
 		show_levels(profile, chosen.state, options->query.depth);
 		chosen.owner = owners_of(profile, chosen.state);

@@ -341,10 +341,8 @@ static void list_unknown(struct brief *brief)
 int brief_init(struct brief *brief, struct profile *profile, const uint8_t *state,
 	       const struct options *options, struct proton_error *err)
 {
-	int status;
-
 	*brief = (struct brief){.options = options, .profile = profile, .state = state};
-	status = profile_regroup(profile, REGROUP_KERNEL, 0, NULL, NULL, &brief->kernels, err);
+	int status = profile_regroup(profile, REGROUP_KERNEL, 0, NULL, NULL, &brief->kernels, err);
 	if (status)
 		return status;
 	metrics_init(&brief->metrics, brief->kernels);

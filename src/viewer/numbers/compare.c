@@ -148,11 +148,10 @@ static bool has_twins(const struct profile *profile)
 static struct profile *without_twins(struct profile *profile)
 {
 	struct profile *unique;
-	struct merge *merge;
 
 	if (!has_twins(profile))
 		return profile;
-	merge = sum_begin(&unique);
+	struct merge *merge = sum_begin(&unique);
 	sum_add(merge, profile);
 	return sum_end(merge, unique);
 }
@@ -447,11 +446,9 @@ int compare_many(struct view *view, struct input *input, const struct options *o
 	struct tallies tallies = {0};
 	struct proton_error refusal;
 	struct profile *profile;
-	int status;
-	int judged;
 
 	*view = (struct view){0};
-	status = rank_input_split(input, err);
+	int status = rank_input_split(input, err);
 	if (status != PROTON_OK)
 		return status;
 	comparison_begin(&comparison, options);
@@ -461,7 +458,7 @@ int compare_many(struct view *view, struct input *input, const struct options *o
 		tallies.file = (uint32_t)input->next - 1;
 		status = comparison_add(&comparison, profile, add_tallies, &tallies, err);
 	}
-	judged = rank_input_judge(input, &refusal);
+	int judged = rank_input_judge(input, &refusal);
 	if (status == PROTON_OK && judged != PROTON_OK) {
 		*err = refusal;
 		status = judged;

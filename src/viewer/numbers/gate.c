@@ -60,8 +60,6 @@ static const char *parse_amount(struct gate *gate, const char *text)
 /* "time > 3" would mean three nanoseconds. Percentages are the same in every unit. */
 static int check_unit(struct gate *gate, struct proton_error *err)
 {
-	char *metric;
-
 	if (!derive_lacks_unit(gate->metric))
 		return PROTON_OK;
 	if (gate->kind != GATE_CHANGE_PERCENT)
@@ -69,7 +67,7 @@ static int check_unit(struct gate *gate, struct proton_error *err)
 			       "--fail-if \"%.100s\": %.40s has no unit; write %.40s/ms "
 			       "(or /s, /us, /ns)",
 			       gate->text, gate->metric, gate->metric);
-	metric = xasprintf("%s/ms", gate->metric);
+	char *metric = xasprintf("%s/ms", gate->metric);
 	free(gate->metric);
 	gate->metric = metric;
 	return PROTON_OK;
@@ -78,7 +76,6 @@ static int check_unit(struct gate *gate, struct proton_error *err)
 int gate_parse(struct gate *gate, const char *text, struct proton_error *err)
 {
 	size_t length = strcspn(text, "<>");
-	const char *rest;
 
 	*gate = (struct gate){.text = xstrdup(text)};
 	gate->metric = copy_trimmed(text, length);
@@ -86,7 +83,7 @@ int gate_parse(struct gate *gate, const char *text, struct proton_error *err)
 		return refuse_gate(gate, err);
 	gate->is_above = text[length] == '>';
 	gate->is_equal_bad = text[length + 1] == '=';
-	rest = text + length + 1 + gate->is_equal_bad;
+	const char *rest = text + length + 1 + gate->is_equal_bad;
 	rest = parse_amount(gate, rest + strspn(rest, " \t"));
 	if (!rest)
 		return refuse_gate(gate, err);
@@ -250,13 +247,12 @@ static void put_change(char *text, size_t capacity, const struct gate *gate,
 	double low = is_percent ? share_percent(finding->low, finding->before) : finding->low;
 	double high = is_percent ? share_percent(finding->high, finding->before) : finding->high;
 	const char *unit = is_percent ? "%" : "";
-	size_t used;
 
 	text[0] = '\0';
 	if (gate->kind == GATE_VALUE)
 		return;
-	used = (size_t)snprintf(text, capacity, " (before %.6g, after %.6g", finding->before,
-				finding->after);
+	size_t used = (size_t)snprintf(text, capacity, " (before %.6g, after %.6g", finding->before,
+				       finding->after);
 	if (!isnan(low) && used < capacity)
 		used += (size_t)snprintf(text + used, capacity - used,
 					 ", %.0f %% interval %+.3g%s to %+.3g%s",

@@ -170,13 +170,10 @@ const struct source_text *source_texts_find(const struct source_texts *texts, ui
 
 const char *source_text_line(const struct source_text *text, uint32_t line, size_t *length_out)
 {
-	const char *begin;
-	size_t length;
-
 	if (line == 0 || line > text->line_count)
 		return NULL;
-	begin = text->bytes + text->starts[line - 1];
-	length = text->starts[line] - 1 - text->starts[line - 1];
+	const char *begin = text->bytes + text->starts[line - 1];
+	size_t length = text->starts[line] - 1 - text->starts[line - 1];
 	if (length && begin[length - 1] == '\r')
 		length--;
 	*length_out = length;

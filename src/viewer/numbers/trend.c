@@ -55,12 +55,11 @@ static double median_before(const struct trend *trend, size_t run)
 {
 	double *values = xcalloc(run + 1, sizeof(*values));
 	size_t count = 0;
-	double median;
 
 	for (size_t i = 0; i < run; i++)
 		if (!isnan(trend->runs[i].value))
 			values[count++] = trend->runs[i].value;
-	median = repeats_of(values, count, 0).median;
+	double median = repeats_of(values, count, 0).median;
 	free(values);
 	return median;
 }

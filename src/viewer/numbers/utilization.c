@@ -106,16 +106,14 @@ double util_min_byte_time_s(const struct util *util, uint32_t node)
 double util_of_node(const struct util *util, uint32_t node)
 {
 	const struct profile_kernel *kernels = util->profile->kernels;
-	double flop_time_s;
-	double byte_time_s;
 	double ns = 0;
 
 	if (isnan(peak_of_node(util, node, 0)))
 		return NAN;
 	for (uint32_t i = util->profile->nodes[node].first_kernel; i; i = kernels[i].next)
 		ns += (double)kernels[i].total_ns;
-	flop_time_s = util_min_flop_time_s(util, node);
-	byte_time_s = util_min_byte_time_s(util, node);
+	double flop_time_s = util_min_flop_time_s(util, node);
+	double byte_time_s = util_min_byte_time_s(util, node);
 	return (flop_time_s > byte_time_s ? flop_time_s : byte_time_s) / (ns / 1e9);
 }
 

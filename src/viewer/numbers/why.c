@@ -134,11 +134,9 @@ static void add_code(struct why *why, enum why_side side, const struct profile *
 static void add_kernels(struct why *why, enum why_side which, const struct profile *profile)
 {
 	ARRAY_EACH(node, profile->nodes, profile->node_count) {
-		struct kernel_side *side;
-
 		if (!node->first_kernel)
 			continue;
-		side = &kernel_of(why, profile, node->frame)->sides[which];
+		struct kernel_side *side = &kernel_of(why, profile, node->frame)->sides[which];
 		for (uint32_t k = node->first_kernel; k; k = profile->kernels[k].next) {
 			side->count += profile->kernels[k].count;
 			side->ns += profile->kernels[k].total_ns;
@@ -159,11 +157,10 @@ static char *device_names(const struct profile *profile)
 		const char *name = profile_text(profile, *profile_text(profile, device->name)
 								 ? device->name
 								 : device->arch);
-		char *longer;
 
 		if (!*name || strstr(names, name))
 			continue;
-		longer = xasprintf("%s%s%s", names, *names ? ", " : "", name);
+		char *longer = xasprintf("%s%s%s", names, *names ? ", " : "", name);
 		free(names);
 		names = longer;
 	}
@@ -174,10 +171,9 @@ static char *device_names(const struct profile *profile)
 static void add_mean(const char *text, double *sum, size_t *count)
 {
 	char *end;
-	double mean;
 
 	strtod(text, &end);
-	mean = strtod(end, NULL);
+	double mean = strtod(end, NULL);
 	if (!isfinite(mean) || mean <= 0)
 		return;
 	*sum += mean;

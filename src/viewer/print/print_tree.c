@@ -150,12 +150,10 @@ static size_t text_column_width(struct printer *printer, const struct metric_col
 	size_t widest = 1;
 
 	for (size_t i = 0; i < view->profile->node_count; i++) {
-		size_t columns;
-
 		if (view->state[i] != NODE_SHOWN)
 			continue;
 		value_text(printer, column, (uint32_t)i);
-		columns = text_columns(printer->cleaned.bytes, printer->cleaned.length);
+		size_t columns = text_columns(printer->cleaned.bytes, printer->cleaned.length);
 		if (columns > widest)
 			widest = columns;
 	}
@@ -217,7 +215,6 @@ static void drop_columns(struct printer *printer)
 static void lay_out(struct printer *printer)
 {
 	const struct view *view = printer->view;
-	size_t space;
 
 	printer->styles = xcalloc(view->shown_count, sizeof(*printer->styles));
 	printer->widths = xcalloc(view->shown_count, sizeof(*printer->widths));
@@ -235,7 +232,7 @@ static void lay_out(struct printer *printer)
 	drop_columns(printer);
 	printer->levels = LEVELS_WITHOUT_TERMINAL;
 	if (view->term.is_tty) {
-		space = printer->numbers_columns + NAME_COLUMNS_MIN;
+		size_t space = printer->numbers_columns + NAME_COLUMNS_MIN;
 		space = view->term.columns > space ? view->term.columns - space : 0;
 		printer->levels = space / LEVEL_COLUMNS + 1;
 	}
@@ -678,10 +675,8 @@ void sorted_print(const struct view *view, struct out *out)
 	text_clean(out, sorted_by->name, strlen(sorted_by->name));
 	out_byte(out, '\n');
 	for (size_t i = 0; i < count && !out->errnum; i++) {
-		size_t columns;
-
 		put_name(&printer, entries[i].node, view->term.columns ? name_columns : SIZE_MAX);
-		columns = text_columns(printer.cleaned.bytes, printer.cleaned.length);
+		size_t columns = text_columns(printer.cleaned.bytes, printer.cleaned.length);
 		text_pad(out, columns < name_columns ? name_columns - columns : 0);
 		out_printf(out, " %.4g\n", entries[i].value);
 	}

@@ -270,11 +270,9 @@ static const struct warps_row *find_waiting(const struct warps_kernel *kernel, d
 
 	*percent_out = 0;
 	ARRAY_EACH(role, kernel->rows, kernel->count) {
-		double waits;
-
 		if (role->role == WARPS_NO_FRAME || role->scope != WARPS_NO_FRAME || role->is_async)
 			continue;
-		waits = warps_of_role(kernel, role, WARPS_NUMBER_WAIT);
+		double waits = warps_of_role(kernel, role, WARPS_NUMBER_WAIT);
 		if (waits > max) {
 			max = waits;
 			found = role;

@@ -322,11 +322,9 @@ static double sum_of_metric(const struct derive *derive, const struct raw_metric
 static void show_share(const struct derive *derive, const struct raw_metric *raw,
 		       struct metric_column *column)
 {
-	double total;
-
 	take_raw(derive, raw, column);
 	column->is_additive = true;
-	total = column->values[0];
+	double total = column->values[0];
 	if (raw->is_inclusive && derive->own_only) {
 		double *sums = rolled_up(derive, raw);
 

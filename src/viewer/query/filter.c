@@ -96,13 +96,12 @@ int filter_matches(const struct profile *profile, const uint8_t *state, const ch
 {
 	struct matcher matcher = {.profile = profile};
 	int status = pattern_compile(&matcher.regex, pattern, REG_NOSUB, err);
-	bool *found;
 
 	if (status)
 		return status;
 	matcher.known = xcalloc(profile->frame_count, sizeof(*matcher.known));
 	out_init(&matcher.name, -1);
-	found = xcalloc(profile->node_count, sizeof(*found));
+	bool *found = xcalloc(profile->node_count, sizeof(*found));
 	for (size_t i = 1; i < profile->node_count; i++)
 		found[i] = (!state || state[i] == NODE_SHOWN) && matches(&matcher, i);
 	regfree(&matcher.regex);

@@ -124,11 +124,10 @@ char *name_text(const struct profile *profile, uint32_t frame, enum name_style s
 {
 	struct out name;
 	size_t length;
-	char *text;
 
 	out_init(&name, -1);
 	name_write_styled(&name, profile, frame, NAME_FULL, style);
-	text = out_take(&name, &length);
+	char *text = out_take(&name, &length);
 	if (!text)
 		xgive_up();
 	return text;

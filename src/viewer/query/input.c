@@ -268,10 +268,8 @@ void input_fini(struct input *input)
 
 struct merge *sum_begin(struct profile **sum_out)
 {
-	struct merge *merge;
-
 	*sum_out = profile_new();
-	merge = *sum_out ? merge_new(*sum_out) : NULL;
+	struct merge *merge = *sum_out ? merge_new(*sum_out) : NULL;
 	if (!merge)
 		xgive_up();
 	return merge;
@@ -379,7 +377,6 @@ struct profile *input_load(struct input *input, size_t index)
 	struct profile_bytes *kept = kept_bytes(input->store, input->paths[index]);
 	struct proton_error err;
 	const char *name = input_display_name(input->paths[index]);
-	int status;
 
 	/* The file may have changed since its bytes were kept. */
 	if (kept) {
@@ -387,7 +384,8 @@ struct profile *input_load(struct input *input, size_t index)
 		profile = NULL;
 	}
 	progress_begin("reading", input->paths[index]);
-	status = profile_load_next(input->paths[index], kept, &input->more_bytes, &profile, &err);
+	int status =
+		profile_load_next(input->paths[index], kept, &input->more_bytes, &profile, &err);
 	progress_end();
 	if (status) {
 		message("%s", err.text);
@@ -422,12 +420,11 @@ bool input_is_refused(const struct input *input)
 struct profile *input_load_unit(struct input *input, const struct input_unit *unit)
 {
 	struct profile *sum;
-	struct merge *merge;
 	bool is_loaded = false;
 
 	if (unit->count == 1)
 		return input_load(input, unit->first);
-	merge = sum_begin(&sum);
+	struct merge *merge = sum_begin(&sum);
 	for (size_t i = 0; i < unit->count; i++) {
 		struct profile *profile = input_load(input, unit->first + i);
 
@@ -521,11 +518,10 @@ void input_report_losses(const struct profile *profile)
 
 	ARRAY_EACH(counter, profile->counters, profile->counter_count) {
 		const char *cause = profile_text(profile, counter->name);
-		const char *remedy;
 
 		if (!counter->is_loss || !counter->value || ++count > LOSSES_SHOWN)
 			continue;
-		remedy = remedy_of(cause);
+		const char *remedy = remedy_of(cause);
 		message("%s%s: %" PRIu64 "%s%s",
 			strncmp(cause, "lost", 4) == 0 ? "" : "lost: ", cause, counter->value,
 			remedy ? "; to avoid this: " : "", remedy ? remedy : "");

@@ -189,11 +189,10 @@ int pattern_compile(regex_t *regex, const char *pattern, int flags, struct proto
 {
 	struct proton_error cause = {0};
 	struct out posix;
-	int status;
 
 	out_init(&posix, -1);
 	flags |= REG_EXTENDED;
-	status = translate(&posix, pattern, &flags, &cause);
+	int status = translate(&posix, pattern, &flags, &cause);
 	if (status == PROTON_OK && posix.errnum) {
 		status = err_nomem(&cause);
 	} else if (status == PROTON_OK) {

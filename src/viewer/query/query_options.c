@@ -20,10 +20,8 @@ static enum options_result parse_metrics(void *into, const char *value, struct p
 	query->metric_count = 0;
 	query->metrics_text = rest = xstrdup(value);
 	while ((part = strsep(&rest, ",")) != NULL) {
-		size_t length;
-
 		part += strspn(part, " ");
-		length = strlen(part);
+		size_t length = strlen(part);
 		while (length > 0 && part[length - 1] == ' ')
 			part[--length] = '\0';
 		if (length == 0)

@@ -145,11 +145,10 @@ static const struct raw_metric *find_raw_metric(const struct metrics *metrics, c
 const struct raw_metric *metrics_find(const struct metrics *metrics, const char *name)
 {
 	const struct raw_metric *found = find_raw_metric(metrics, name, true);
-	char *bare;
 
 	if (found)
 		return found;
-	bare = xstrndup(name, bare_length(name));
+	char *bare = xstrndup(name, bare_length(name));
 	metrics_lower_case(bare);
 	found = find_raw_metric(metrics, bare, false);
 	free(bare);

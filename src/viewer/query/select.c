@@ -52,11 +52,10 @@ int select_minimum(const struct options *options, const struct profile *profile,
 {
 	size_t count = profile->node_count;
 	int status = PROTON_OK;
-	bool *is_enough;
 
 	if (!options->query.has_threshold && !options->query.threshold_count)
 		return PROTON_OK;
-	is_enough = xcalloc(count, sizeof(*is_enough));
+	bool *is_enough = xcalloc(count, sizeof(*is_enough));
 	memset(is_enough, true, count);
 	if (options->query.has_threshold)
 		status = require(thresholds->first, options->query.threshold, thresholds, is_enough,
@@ -147,7 +146,6 @@ void select_largest(struct view *view, size_t frames)
 	double *keys = keys_of(column->values, profile->node_count, view->by_magnitude);
 	bool has_whole = column->values && column->is_additive && !view->by_magnitude;
 	double whole = has_whole ? metric_column_whole(column, profile->node_count) : 0;
-	struct largest largest;
 
 	/* The maximum in the subtree: the selected nodes form a tree. */
 	for (size_t i = profile->node_count; i-- > 1;) {
@@ -156,7 +154,7 @@ void select_largest(struct view *view, size_t frames)
 		if (state[i] == NODE_SHOWN && keys[i] > keys[parent])
 			keys[parent] = keys[i];
 	}
-	largest = largest_of(profile, state, keys, frames);
+	struct largest largest = largest_of(profile, state, keys, frames);
 	view->cut.value = 0;
 	for (uint32_t i = 1; i < profile->node_count; i++) {
 		bool is_topmost = state[profile->nodes[i].parent] != NODE_BELOW;

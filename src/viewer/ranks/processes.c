@@ -196,10 +196,8 @@ static void pipe_send(int to, const void *bytes, size_t length)
 
 static void pipe_receive(int from, void *bytes, size_t length)
 {
-	ssize_t taken;
-
 	request(PIPE_RECEIVE, from, length);
-	taken = file_read_full(STDIN_FILENO, bytes, length, -1);
+	ssize_t taken = file_read_full(STDIN_FILENO, bytes, length, -1);
 	if (taken < (ssize_t)length)
 		give_up(taken < 0 ? strerror(errno) : "a process has ended");
 }

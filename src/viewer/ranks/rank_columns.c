@@ -108,7 +108,6 @@ static void write_node(void *context, uint32_t number, const uint64_t *times, si
 	struct piece_writer *writer = context;
 	struct piece_node node = {.path = writer->paths[number], .min_ns = UINT64_MAX};
 	uint64_t max_ns = 0;
-	char *at;
 
 	for (size_t r = 0; r < count; r++) {
 		node.min_ns = times[r] < node.min_ns ? times[r] : node.min_ns;
@@ -117,7 +116,7 @@ static void write_node(void *context, uint32_t number, const uint64_t *times, si
 	if (!max_ns)
 		return;
 	node.width = bytes_of(max_ns - node.min_ns);
-	at = out_reserve(&writer->out, sizeof(node) + count * sizeof(*times));
+	char *at = out_reserve(&writer->out, sizeof(node) + count * sizeof(*times));
 	if (!at)
 		return;
 	memcpy(at, &node, sizeof(node));
@@ -209,13 +208,13 @@ static void read_cells(const struct rank_piece *piece, const char *bytes,
 
 	while (at < piece->bytes) {
 		struct piece_node node;
-		uint64_t mask, rest;
-		uint32_t column;
+		uint64_t rest;
 
 		memcpy(&node, bytes + at, sizeof(node));
 		at += sizeof(node);
-		column = find_path(table, paths, &node.path);
-		mask = node.width < sizeof(rest) ? (1ull << 8 * node.width) - 1 : UINT64_MAX;
+		uint32_t column = find_path(table, paths, &node.path);
+		uint64_t mask = node.width < sizeof(rest) ? (1ull << 8 * node.width) - 1
+							  : UINT64_MAX;
 		for (size_t r = 0; r < piece->ranks && column; r++) {
 			memcpy(&rest, bytes + at + r * node.width, sizeof(rest));
 			cells[(column - 1) * piece->ranks + r] = node.min_ns + (rest & mask);
@@ -322,11 +321,10 @@ static size_t columns_of(const struct profile *profile, size_t wanted)
 {
 	const struct profile_ranks *ranks = profile->ranks;
 	size_t present = 0;
-	size_t cells;
 
 	for (size_t i = 0; ranks && i < ranks->count; i++)
 		present += ranks->rows[i].state != RANK_MISSING;
-	cells = present * wanted * CELLS_PER_CELL;
+	size_t cells = present * wanted * CELLS_PER_CELL;
 	cells = cells > CELLS_OF_FEW ? cells : CELLS_OF_FEW;
 	return present && cells / ranks->count < wanted ? cells / ranks->count : wanted;
 }

@@ -140,7 +140,6 @@ static int fill_times(struct rank_frames *frames, struct profile *profile,
 	struct profile *job = profile;
 	bool has_column[FRAMES_MAX];
 	uint32_t nodes[FRAMES_MAX];
-	struct rank_path *paths;
 	bool has_all = true;
 	int status = PROTON_OK;
 
@@ -149,7 +148,7 @@ static int fill_times(struct rank_frames *frames, struct profile *profile,
 		has_column[f] = ranks_column(profile, nodes[f]);
 		has_all &= has_column[f];
 	}
-	paths = rank_paths_of(profile, nodes, frames->count);
+	struct rank_path *paths = rank_paths_of(profile, nodes, frames->count);
 	if (!has_all && !profile->ranks->kept)
 		job = merged = merge_files(frames, input);
 	if (!has_all && job)

@@ -124,11 +124,10 @@ static void regroup(struct input *input, char **names)
 
 void rank_input_init(struct input *input, char *const *paths, size_t count)
 {
-	char **names;
 	bool has_job = false;
 
 	input_init(input, paths, count);
-	names = xcalloc(input->count, sizeof(*names));
+	char **names = xcalloc(input->count, sizeof(*names));
 	for (size_t i = 0; i < input->count; i++)
 		names[i] = unit_of(input, input->paths[i]);
 	regroup(input, names);
@@ -306,7 +305,6 @@ struct profile *rank_input_sum(struct input *input, bool has_columns)
 	struct profile *first = rank_input_next(input, has_columns);
 	struct profile *next = first ? rank_input_next(input, false) : NULL;
 	struct profile *sum;
-	struct merge *merge;
 	size_t count = 1;
 
 	if (!next) {
@@ -314,7 +312,7 @@ struct profile *rank_input_sum(struct input *input, bool has_columns)
 			first->is_damaged |= input->left_out > 0;
 		return first;
 	}
-	merge = sum_begin(&sum);
+	struct merge *merge = sum_begin(&sum);
 	xkeep_memory();
 	sum_add(merge, first);
 	for (; next; next = rank_input_next(input, false), count++)
@@ -348,7 +346,6 @@ int rank_input_job(struct input *input, bool has_columns, const char *what, stru
 		   struct proton_error *err)
 {
 	struct profile *profile = rank_input_next(input, has_columns);
-	struct profile *other;
 	bool has_job = profile && profile->ranks;
 	size_t kept = 0;
 
@@ -365,7 +362,7 @@ int rank_input_job(struct input *input, bool has_columns, const char *what, stru
 			return PROTON_E_INVALID;
 	}
 	kept = input->next - 1;
-	other = rank_input_next(input, false);
+	struct profile *other = rank_input_next(input, false);
 	if (!other && profile->ranks) {
 		keep_unit(input, kept, NULL);
 		*out = profile;
@@ -461,13 +458,12 @@ int rank_input_expand(struct input *input, const char *what, struct proton_error
 {
 	struct profile *profile = input->count == 1 ? input_load_quietly(input->paths[0]) : NULL;
 	struct input files;
-	int status;
 
 	if (profile && !profile->ranks)
 		input_put_back(input, input->paths[0], profile);
 	if (!profile || !profile->ranks)
 		return PROTON_OK;
-	status = rank_input_files(input, profile, what, &files, err);
+	int status = rank_input_files(input, profile, what, &files, err);
 	profile_free(profile);
 	input_fini(status == PROTON_OK ? input : &files);
 	if (status == PROTON_OK)

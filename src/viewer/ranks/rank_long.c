@@ -123,14 +123,14 @@ static int write_table(const void *context, struct out *out, struct proton_error
 {
 	struct table table = *(const struct table *)context;
 	struct profile *sum = NULL;
-	int status;
 
 	out->limit = 0; /* all ranks are one output */
 	table.out = out;
 	out_init(&table.start, -1);
 	out_init(&table.metric, -1);
 	out_text(out, "rank,host,node,path,name,metric,value,own\n");
-	status = rank_scan(table.files->paths, table.files->count, write_rank, &table, &sum, err);
+	int status =
+		rank_scan(table.files->paths, table.files->count, write_rank, &table, &sum, err);
 	/* A reader that closes the pipe early is not an error. */
 	if (out->errnum == EPIPE && status != PROTON_OK)
 		status = PROTON_OK;
@@ -176,11 +176,10 @@ static char *find_python(const char *self)
 {
 	const char *named = environment_get("PROTON_PYTHON");
 	const char *slash = strrchr(self, '/');
-	char *path;
 
 	if (named && *named)
 		return xstrdup(named);
-	path = xasprintf("%.*s/python3", slash ? (int)(slash - self) : 0, self);
+	char *path = xasprintf("%.*s/python3", slash ? (int)(slash - self) : 0, self);
 	if (slash && access(path, X_OK) == 0)
 		return path;
 	free(path);
@@ -196,11 +195,10 @@ int rank_parquet_run(const struct options *options)
 	/* NOLINTNEXTLINE(bugprone-sizeof-expression): an array of pointers */
 	const char **words = xcalloc(max, sizeof(*words)); /* ended by NULL */
 	size_t count = 0;
-	char *python;
 
 	if (length > 0)
 		self[length] = '\0';
-	python = find_python(self);
+	char *python = find_python(self);
 	words[count++] = python;
 	words[count++] = "-m";
 	words[count++] = "triton_proton.parquet";

@@ -317,7 +317,6 @@ static int decide_mixture(struct check *check, struct proton_error *err)
 int rank_mix_check(const struct rank_job *job, struct profile *merged, struct proton_error *err)
 {
 	struct check check = {.job = job, .merged = merged};
-	int status;
 
 	if (!merged->ranks)
 		return PROTON_OK;
@@ -326,7 +325,7 @@ int rank_mix_check(const struct rank_job *job, struct profile *merged, struct pr
 	check_duplicates(&check);
 	for (const struct kind *kind = kinds; kind < kinds + ARRAY_LENGTH(kinds); kind++)
 		check_kind(&check, kind);
-	status = decide_mixture(&check, err);
+	int status = decide_mixture(&check, err);
 	free(check.entries);
 	free(check.names);
 	return status;

@@ -38,7 +38,6 @@ static bool follows_rank(const char *text, const char *end)
 static size_t length_to_hide(const char *text, const char *at, uint32_t rank, uint32_t pid)
 {
 	char before = at > text ? at[-1] : ' ';
-	size_t length;
 
 	/* An address may begin with a letter: 0xabc... */
 	if (before == 'x' && at - text >= 2 && at[-2] == '0' &&
@@ -48,7 +47,8 @@ static size_t length_to_hide(const char *text, const char *at, uint32_t rank, ui
 		return 0;
 	if (follows_rank(text, at))
 		return length_of_number(at, rank);
-	length = pid >= 100 && !isalnum((unsigned char)before) ? length_of_number(at, pid) : 0;
+	size_t length = pid >= 100 && !isalnum((unsigned char)before) ? length_of_number(at, pid)
+								      : 0;
 	return length && !isalnum((unsigned char)at[length]) ? length : 0;
 }
 

@@ -249,7 +249,6 @@ ARRAY_ORDER(compare_groups, struct rank_group,
 void rank_groups_init(struct rank_groups *groups, const struct profile *profile)
 {
 	const struct profile_ranks *ranks = profile->ranks;
-	struct shaped *list;
 	size_t count = 0;
 
 	*groups = (struct rank_groups){0};
@@ -258,7 +257,7 @@ void rank_groups_init(struct rank_groups *groups, const struct profile *profile)
 	groups->items = xcalloc(ranks->count + 1, sizeof(*groups->items));
 	groups->rows = xcalloc(ranks->count + 1, sizeof(*groups->rows));
 	groups->of_row = xcalloc(ranks->count + 1, sizeof(*groups->of_row));
-	list = xcalloc(ranks->count + 1, sizeof(*list));
+	struct shaped *list = xcalloc(ranks->count + 1, sizeof(*list));
 	for (uint32_t i = 0; i < ranks->count; i++) {
 		groups->of_row[i] = RANK_GROUP_NONE;
 		if (ranks->rows[i].state == RANK_FINISHED)
@@ -267,12 +266,11 @@ void rank_groups_init(struct rank_groups *groups, const struct profile *profile)
 	ARRAY_SORT(list, count, compare_shapes);
 	for (size_t i = 0; i < count; i++) {
 		const struct row_rank *row = &ranks->rows[list[i].row];
-		struct rank_group *group;
 
 		if (!i || list[i].shape != list[i - 1].shape)
 			groups->items[groups->count++] = (struct rank_group){
 				.shape = list[i].shape, .start = i, .lowest = list[i].row};
-		group = &groups->items[groups->count - 1];
+		struct rank_group *group = &groups->items[groups->count - 1];
 		group->count++;
 		rank_row_add(&group->time, row->rank, (double)row->time_ns / 1e6);
 		groups->rows[i] = list[i].row;

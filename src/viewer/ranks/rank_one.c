@@ -78,7 +78,6 @@ int rank_one_select(struct input *input, uint32_t rank, bool *has_files_out,
 		    struct proton_error *err)
 {
 	struct proton_error none;
-	size_t count;
 
 	for (size_t u = 0; u < input->unit_count; u++)
 		if (input->units[u].is_job && input->unit_count > 1)
@@ -89,7 +88,7 @@ int rank_one_select(struct input *input, uint32_t rank, bool *has_files_out,
 	*has_files_out = rank_input_expand(input, "--rank", &none) == PROTON_OK;
 	if (!*has_files_out)
 		return PROTON_OK;
-	count = input->count;
+	size_t count = input->count;
 	keep_files(input, rank);
 	if (input->count)
 		return input->is_mixed_allowed ? PROTON_OK : check_launch(input, err);

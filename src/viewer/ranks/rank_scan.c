@@ -112,10 +112,9 @@ static int refuse_rank_metric(const char *metric, const struct profile *sum,
 {
 	struct metric_column column = {0};
 	struct metrics metrics;
-	int status;
 
 	metrics_init(&metrics, sum);
-	status = derive_column(&metrics, metric, &column, err);
+	int status = derive_column(&metrics, metric, &column, err);
 	if (status == PROTON_OK)
 		status = err_set(err, PROTON_E_INVALID,
 				 "metric %.100s is not numeric: it cannot "
@@ -132,13 +131,12 @@ int rank_scan_metrics(char *const *paths, size_t count, const char *const *metri
 {
 	struct spreading all = {.metrics = metrics, .count = metric_count, .tables = tables};
 	struct profile *sum;
-	int status;
 
 	all.has_metric = xcalloc(metric_count + 1, sizeof(*all.has_metric));
 	for (size_t i = 0; i < metric_count; i++)
 		if (rank_time_divisor(metrics[i]) == 0)
 			tables[i] = (struct rank_rows){.metric = metrics[i]};
-	status = rank_scan(paths, count, add_metrics, &all, &sum, err);
+	int status = rank_scan(paths, count, add_metrics, &all, &sum, err);
 	for (size_t i = 0; i < metric_count && status == PROTON_OK; i++) {
 		if (rank_time_divisor(metrics[i]) > 0)
 			continue;
@@ -224,13 +222,12 @@ static const struct raw_metric *recorded(const struct metrics *metrics, const ch
 
 bool rank_rows_of_values(struct rank_rows *rows, const struct profile *merged, const char *metric)
 {
-	const struct raw_metric *raw;
 	struct metrics metrics;
 	double divisor;
 
 	*rows = (struct rank_rows){.metric = metric};
 	metrics_init(&metrics, merged);
-	raw = recorded(&metrics, metric, &divisor);
+	const struct raw_metric *raw = recorded(&metrics, metric, &divisor);
 	if (raw && raw->source == RAW_NUMBER && raw->metric != METRIC_NONE && divisor > 0) {
 		rows->is_inclusive = raw->is_inclusive;
 		add_values(rows, merged, raw->metric, divisor);

@@ -153,15 +153,13 @@ static void align(struct process *process, struct meetings *known, struct meetin
 	size_t count;
 	int64_t *distances = compare_clocks(known, own, &count);
 	char *name = process->name;
-	int64_t distance;
-	int64_t error;
 
 	if (count < COLLECTIVES_MIN)
 		count = 0;
-	distance = count ? median_of(distances, count) : 0;
+	int64_t distance = count ? median_of(distances, count) : 0;
 	for (size_t i = 0; i < count; i++)
 		distances[i] = llabs(distances[i] - distance);
-	error = count ? median_of(distances, count) : 0;
+	int64_t error = count ? median_of(distances, count) : 0;
 	process->shift_ns = llabs(distance) > error ? -distance : 0;
 	for (size_t i = before; i < known->count; i++)
 		known->items[i].end_ns += (uint64_t)process->shift_ns;
@@ -232,16 +230,14 @@ static bool add_process(struct joined *joined, const struct input *input, size_t
 			const struct profile *profile)
 {
 	struct process *process = &joined->processes[joined->count];
-	const struct process *copied;
-	struct meetings own;
 	uint32_t world;
 
 	process->path = input->paths[index];
 	if (!is_fitting(joined, input, process->path, profile))
 		return false;
 	process->name = name_of(input, index, profile);
-	own = meetings_of(profile, &process->start_ns);
-	copied = find_copied(joined, process);
+	struct meetings own = meetings_of(profile, &process->start_ns);
+	const struct process *copied = find_copied(joined, process);
 	if (copied) {
 		if (joined->exporter)
 			message("%s is a copy of %s: it is shown once", process->path,
@@ -380,7 +376,6 @@ static void write_line(const struct joined *joined, const struct export_view *pa
 void rank_traces_report(struct input *input, const struct export_view *page, struct out *out)
 {
 	struct input files = {0};
-	struct profile *first;
 	struct joined joined;
 
 	if (input->count == 1 && !page->profile->ranks)
@@ -389,7 +384,7 @@ void rank_traces_report(struct input *input, const struct export_view *page, str
 	    rank_input_files(input, page->profile, "", &files, NULL) == PROTON_OK)
 		input = &files;
 	/* A job of trees is not read again. */
-	first = input_load_quietly(input->paths[0]);
+	struct profile *first = input_load_quietly(input->paths[0]);
 	joined_init(&joined, NULL, input);
 	if (first && first->trace && read_clocks(&joined, input) && joined.count)
 		write_line(&joined, page, out);

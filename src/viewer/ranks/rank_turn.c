@@ -349,7 +349,6 @@ bool rank_turn(struct profile *turned, const struct profile *job, const uint32_t
 		.places = numbers + 4 * nodes,
 	};
 	struct proton_error err;
-	bool is_known;
 
 	map_places(&turn, places);
 	for (size_t i = 0; i < ranks->count; i++)
@@ -368,7 +367,7 @@ bool rank_turn(struct profile *turned, const struct profile *job, const uint32_t
 	else if (turn.slot_count &&
 		 rank_times_read(&kept->times, kept->paths, turn.count, add_times, &turn, &err))
 		message("%s", err.text);
-	is_known = put_spreads(&turn) || turn.is_split;
+	bool is_known = put_spreads(&turn) || turn.is_split;
 	FREE_ALL(turn.is_vague, turn.slots, numbers);
 	return is_known;
 }

@@ -55,13 +55,12 @@ static int read_metrics(struct job *job, struct input *input, const char *const 
 {
 	struct input files;
 	size_t first = 0;
-	int status;
 
 	while (first < job->count && rank_time_divisor(metrics[first]) > 0)
 		first++;
 	if (first == job->count)
 		return PROTON_OK;
-	status = rank_input_files(input, job->profile, metrics[first], &files, err);
+	int status = rank_input_files(input, job->profile, metrics[first], &files, err);
 	if (status == PROTON_OK)
 		status = rank_scan_metrics(files.paths, files.count, metrics, job->count,
 					   job->tables, &job->sum, err);
@@ -185,7 +184,6 @@ static int rank_gate_check(const struct gate *gate, const struct rank_rows *rows
 	struct gate_numbers values = {.is_inclusive = rows->is_inclusive};
 	double *after;
 	double *before;
-	uint8_t *state;
 	int status = check_percent(gate, err);
 
 	*result = (struct gate_result){.gate = gate};
@@ -199,7 +197,7 @@ static int rank_gate_check(const struct gate *gate, const struct rank_rows *rows
 				       : "could_go, mean, min, max");
 	if (status != PROTON_OK)
 		return status;
-	state = xcalloc(count, 1);
+	uint8_t *state = xcalloc(count, 1);
 	values.label = gate->metric;
 	values.after = after = unknown(count);
 	for (size_t i = 0; i < rows->count; i++)
@@ -284,13 +282,12 @@ static int report_job(const struct options *options, const struct job *job,
 		.table_count = job->count,
 		.groups = &groups,
 	};
-	int status;
 
 	rank_groups_init(&groups, job->profile);
 	for (size_t i = 0; before && i < job->count; i++)
 		rank_diff_init(&diffs[i], &before->tables[i], &job->tables[i]);
 	view.diffs = before ? diffs : NULL;
-	status = judge_and_show(options, &view);
+	int status = judge_and_show(options, &view);
 	for (size_t i = 0; i < job->count; i++)
 		rank_diff_fini(&diffs[i]);
 	free(diffs);
