@@ -265,7 +265,6 @@ static bool read_parent(struct slice line, struct instrument_layout *layout)
 
 static bool read_sum(struct slice line, struct instrument_layout *layout)
 {
-	struct instrument_sum *sum;
 	uint32_t numbers[6];
 
 	if (!read_numbers(line, ARRAY_LENGTH(numbers), numbers))
@@ -277,7 +276,7 @@ static bool read_sum(struct slice line, struct instrument_layout *layout)
 	if (numbers[0] >= layout->scope_count || numbers[1] > layout->sum_count ||
 	    !layout_sum(layout, (uint16_t)numbers[0], (uint16_t)(numbers[1] - 1)))
 		return false;
-	sum = &layout->sums[layout->sum_count - 1];
+	struct instrument_sum *sum = &layout->sums[layout->sum_count - 1];
 	sum->start_reads = (uint16_t)numbers[2];
 	sum->end_reads = (uint16_t)numbers[3];
 	sum->records_before = (uint16_t)numbers[4];

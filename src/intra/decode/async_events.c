@@ -183,7 +183,6 @@ static void add_event(struct matching *matching, uint32_t index)
 {
 	struct decoder *decoder = matching->decoder;
 	struct decode_async_event *event = &matching->events[index];
-	const struct decode_async_event *start;
 
 	if (event->mate == DECODE_NONE) {
 		count_alone(matching, event);
@@ -193,7 +192,7 @@ static void add_event(struct matching *matching, uint32_t index)
 		add_execution(decoder, event);
 		return;
 	}
-	start = &matching->events[event->mate];
+	const struct decode_async_event *start = &matching->events[event->mate];
 	if (start->mate != index)
 		decoder->late_ends[decoder->late_end_count++] =
 			(struct decode_late_end){event->clock, start->execution, event->unit};

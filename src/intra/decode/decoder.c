@@ -104,7 +104,6 @@ static bool decode_unit(struct decoder *decoder, const uint8_t *cta, uint8_t ind
 bool decode_cta(struct decoder *decoder, const void *bytes)
 {
 	uint64_t units = decoder->totals.units;
-	uint64_t there;
 
 	decoder->execution_count = 0;
 	decoder->event_count = 0;
@@ -112,7 +111,7 @@ bool decode_cta(struct decoder *decoder, const void *bytes)
 	for (uint32_t i = 0; i < decoder->layout->unit_count; i++)
 		if (!decode_unit(decoder, bytes, (uint8_t)i))
 			return false;
-	there = decoder->totals.units - units;
+	uint64_t there = decoder->totals.units - units;
 	decoder->totals.ctas += there != 0;
 	decoder->totals.lost_ctas += there == 0;
 	decoder->totals.lost_units += there ? decoder->layout->unit_count - there : 0;

@@ -198,7 +198,6 @@ static int read_edges(struct ir_function *function, const struct ir_names *label
 static int link_blocks(struct ir_function *function, struct proton_error *err)
 {
 	struct ir_names labels;
-	int status;
 
 	if (!ir_names_init(&labels, function->block_count))
 		return err_nomem(err);
@@ -212,7 +211,7 @@ static int link_blocks(struct ir_function *function, struct proton_error *err)
 			return ir_parse_error(block->first_line - 1, err);
 		}
 	}
-	status = read_edges(function, &labels, err);
+	int status = read_edges(function, &labels, err);
 	ir_names_fini(&labels);
 	return status;
 }
@@ -440,14 +439,12 @@ bool ir_signature_read(struct slice line, const char *at, struct ir_signature *o
 	const char *end = line.at + line.length;
 	struct slice name = ir_name_at(at + 1, end);
 	const char *after = name.at + name.length;
-	const char *close;
-	const char *type;
 	bool is_call = line.length && *line.at == ' ';
 
 	*out = (struct ir_signature){.name = {at, name.length + 1}};
 	if (!name.length || after == end || *after != '(')
 		return false;
-	close = after_parentheses(after, end);
+	const char *close = after_parentheses(after, end);
 	if (!close)
 		return false;
 	out->arguments = slice_between(after + 1, close - 1);
@@ -462,7 +459,7 @@ bool ir_signature_read(struct slice line, const char *at, struct ir_signature *o
 		line.at = equals + 3;
 	}
 	out->before = slice_between(line.at, at);
-	type = skip_words(out->before, NULL);
+	const char *type = skip_words(out->before, NULL);
 	if (type >= at || at[-1] != ' ')
 		return false;
 	out->type = slice_between(type, at - 1);

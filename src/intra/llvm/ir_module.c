@@ -28,14 +28,13 @@ static struct slice parameters_of(struct slice line)
 {
 	const char *at = memchr(line.at, '@', line.length);
 	struct slice rest = line;
-	struct slice parameters;
 
 	if (!at)
 		return (struct slice){line.at, 0};
 	rest = slice_between(slice_end(ir_name_at(at + 1, slice_end(line))), slice_end(line));
 	if (rest.at == at + 1 || !slice_take(&rest, "("))
 		return (struct slice){line.at, 0};
-	parameters = slice_before(rest, ")");
+	struct slice parameters = slice_before(rest, ")");
 	if (parameters.length == rest.length)
 		parameters.length = 0;
 	return parameters;
@@ -49,16 +48,14 @@ static struct slice last_parameter_of(struct slice line, uint32_t *count)
 {
 	struct slice rest = parameters_of(line);
 	struct slice last = slice_before(rest, ",");
-	struct slice name;
-	const char *at;
 
 	for (*count = 1; last.length < rest.length; ++*count) {
 		slice_skip(&rest, last.length + 1);
 		last = slice_before(rest, ",");
 	}
 	last = slice_trim(last);
-	at = slice_find_last(last, " %");
-	name = slice_between(at ? at + 1 : slice_end(last), slice_end(last));
+	const char *at = slice_find_last(last, " %");
+	struct slice name = slice_between(at ? at + 1 : slice_end(last), slice_end(last));
 	if (!slice_starts(last, "ptr addrspace(1) ") || name.length < 2 ||
 	    name.length > IR_RESULT_MAX || name.at[1] == '"' ||
 	    ir_name_at(name.at + 1, slice_end(name)).length + 1 != name.length)

@@ -9,11 +9,10 @@
 struct slice ir_name_at(const char *at, const char *end)
 {
 	struct slice rest = slice_between(at, end);
-	const char *quote;
 
 	if (at == end || *at != '"')
 		return slice_take_name(&rest);
-	quote = memchr(at + 1, '"', rest.length - 1);
+	const char *quote = memchr(at + 1, '"', rest.length - 1);
 	return slice_between(at, quote ? quote + 1 : at);
 }
 

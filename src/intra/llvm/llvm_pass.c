@@ -187,7 +187,6 @@ static int size_rings(struct emit *emit, struct instrument_layout *layout, struc
 {
 	uint32_t rings = layout->unit_count + emit_has_spare(emit);
 	uint32_t wanted = 0;
-	uint32_t slack;
 	uint32_t min;
 
 	if (emit->sums) {
@@ -199,7 +198,7 @@ static int size_rings(struct emit *emit, struct instrument_layout *layout, struc
 			return status;
 		min = layout->slack_bytes;
 	}
-	slack = layout->slack_bytes;
+	uint32_t slack = layout->slack_bytes;
 	layout->ring_bytes = 0;
 	if (emit->buffer == INSTRUMENT_BUFFER_SHARED)
 		layout->ring_bytes = shared_ring(emit, rings, wanted);
@@ -303,13 +302,12 @@ static int choose_tree(struct emit *emit, struct plan *plan, struct sum_plan *su
 static int make_text(struct emit *emit, struct instrument_result *result, struct proton_error *err)
 {
 	struct out out;
-	int status;
 
 	emit->out = &out;
 	out_init(&out, -1);
 	emit_text(emit);
 	emit->out = NULL;
-	status = out_finish_text(&out, &result->text, &result->length, err);
+	int status = out_finish_text(&out, &result->text, &result->length, err);
 	return status == PROTON_OK ? verify_names(result->text, result->length, err) : status;
 }
 
@@ -399,10 +397,9 @@ int instrument_llvm(const char *text, size_t length, const struct instrument_opt
 {
 	struct ir_function function;
 	char *moved;
-	int status;
 
 	*out = (struct instrument_result){.shared_bytes = options->shared_bytes};
-	status = ir_module_read(text, length, &function, err);
+	int status = ir_module_read(text, length, &function, err);
 	if (status != PROTON_OK)
 		return status;
 	out->ignored_markers = function.unknown_markers;

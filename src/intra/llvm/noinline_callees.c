@@ -210,7 +210,6 @@ static int check_candidate(const struct search *search, struct candidate *candid
 	struct slice line = search->kernel->lines[candidate->define_line];
 	const struct ir_signature *signature = &candidate->signature;
 	struct ir_function function;
-	int status;
 
 	if (!ir_signature_read(line, candidate->name.at - 1, &candidate->signature)) {
 		candidate->obstacle = reason_signature;
@@ -221,7 +220,7 @@ static int check_candidate(const struct search *search, struct candidate *candid
 		candidate->obstacle = reason_visible;
 		return PROTON_OK;
 	}
-	status = read_candidate(search, candidate, NULL, &function, err);
+	int status = read_candidate(search, candidate, NULL, &function, err);
 	if (status != PROTON_OK || !returns_are_plain(&function, signature->type))
 		candidate->obstacle = reason_body;
 	ir_function_fini(&function);

@@ -137,7 +137,6 @@ static char *write_note(const struct sites *sites, uint32_t records,
 	struct out out;
 	uint32_t dropped = count_dropped(sites, SITE_NO_ROOM);
 	size_t length;
-	char *text;
 
 	out_init(&out, -1);
 	if (percent) {
@@ -149,7 +148,7 @@ static char *write_note(const struct sites *sites, uint32_t records,
 		write_room(&out, sites, dropped, records);
 	}
 	write_unknown(&out, sites);
-	text = out.length ? out_take(&out, &length) : NULL;
+	char *text = out.length ? out_take(&out, &length) : NULL;
 	out_fini(&out);
 	return text;
 }
@@ -249,12 +248,11 @@ int ttgir_insert_scopes(const char *text, size_t length, const struct instrument
 	struct scope_budget budget = {.stride = 1};
 	struct sites sites = {0};
 	uint32_t records;
-	int status;
 
 	*result = (struct ttgir_result){0};
 	if (!mode->autos)
 		return PROTON_OK;
-	status = mlir_writer_init(&writer, whole, how->is_amd, err);
+	int status = mlir_writer_init(&writer, whole, how->is_amd, err);
 	writer.is_record = how->spelling == TTGIR_RECORDS;
 	if (status == PROTON_OK)
 		status = mlir_regions_read(whole, &lines, err);

@@ -46,13 +46,12 @@ static const struct region *current(const struct walk *walk)
 static struct site *add_site(struct walk *walk, struct slice word, struct slice indent)
 {
 	struct sites *found = walk->found;
-	struct site *site;
 
 	if (!found->sites || found->count == SITES_MAX) {
 		found->missed++;
 		return NULL;
 	}
-	site = &found->sites[found->count++];
+	struct site *site = &found->sites[found->count++];
 	*site = (struct site){
 		.word = word,
 		.start_line = walk->line,
@@ -451,7 +450,6 @@ bool operations_name(struct sites *sites)
 		return false;
 	for (uint32_t i = 0; i < sites->count; i++) {
 		struct site *site = &sites->sites[i];
-		struct site_scope *scope;
 
 		site->scope = SITE_NONE;
 		if (site->end_line == SITE_NONE)
@@ -460,7 +458,7 @@ bool operations_name(struct sites *sites)
 		site->scope = scope_of(sites, name);
 		if (site->scope == SITE_NONE)
 			return false;
-		scope = &sites->scopes[site->scope];
+		struct site_scope *scope = &sites->scopes[site->scope];
 		scope->is_detail = is_detail(site->word);
 		if (site->depth > scope->depth) {
 			scope->depth = site->depth;

@@ -37,13 +37,12 @@ static bool is_marked_loop(const struct mlir_regions *lines, uint32_t first)
 
 	for (uint32_t i = first + 1; i < end; i++) {
 		const struct mlir_region_line *text = &lines->at[i];
-		uint32_t kind;
 
 		if (!text->is_code || text->end != MLIR_NO_LINE) {
 			i = text->is_code && mlir_is_loop(&text->line) ? text->end : i;
 			continue;
 		}
-		kind = operations_kind(text->line.op);
+		uint32_t kind = operations_kind(text->line.op);
 		has_load |= kind == INSTRUMENT_AUTO_LOADS;
 		has_dot |= kind == INSTRUMENT_AUTO_DOTS;
 		has_marker |= mlir_read_marker(&text->line, &marker);
@@ -59,10 +58,9 @@ int ttgir_strip_markers(const char *text, size_t length, enum ttgir_strip_marker
 	struct mlir_writer writer = {0};
 	struct mlir_regions lines;
 	struct marker marker;
-	int status;
 
 	*result = (struct ttgir_result){0};
-	status = mlir_regions_read(whole, &lines, err);
+	int status = mlir_regions_read(whole, &lines, err);
 	if (status != PROTON_OK)
 		return status;
 	out_init(&writer.out, -1);
@@ -230,10 +228,8 @@ static void begin_block(struct walk *walk, bool is_body)
 
 static int close_line(struct walk *walk, const struct mlir_line *line, struct slice trimmed)
 {
-	bool is_body;
-
 	end_block(walk);
-	is_body = walk->blocks[--walk->block_count].is_body;
+	bool is_body = walk->blocks[--walk->block_count].is_body;
 	if (mlir_opens_region(trimmed)) { /* "} else {" */
 		begin_block(walk, is_body);
 		return PROTON_OK;
@@ -328,14 +324,13 @@ static void join_origins(struct provenance *out)
 static int provenance_read(struct slice text, struct provenance *out, struct proton_error *err)
 {
 	struct walk *walk = calloc(1, sizeof(*walk));
-	int status;
 
 	*out = (struct provenance){0};
 	if (!walk)
 		return err_nomem(err);
 	walk->out = out;
 	walk->err = err;
-	status = mlir_regions_read(text, &walk->lines, err);
+	int status = mlir_regions_read(text, &walk->lines, err);
 	for (; status == PROTON_OK && walk->line < walk->lines.count; walk->line++)
 		status = walk_line(walk, &walk->lines.at[walk->line]);
 	mlir_regions_fini(&walk->lines);
@@ -490,13 +485,13 @@ static int visit_regions(struct relocation *re, struct position *at, uint32_t fi
 static int visit_line(struct relocation *re, struct position *at, uint32_t number)
 {
 	const struct mlir_region_line *text = &re->lines.at[number];
-	const struct origin_set *scopes;
 
 	if (text->trimmed.at[0] == '^')
 		return close_all(re, at);
 	if (text->end != MLIR_NO_LINE)
 		return visit_regions(re, at, number);
-	scopes = operations_is_work(&text->line) ? scopes_of(re, text->line.location) : NULL;
+	const struct origin_set *scopes =
+		operations_is_work(&text->line) ? scopes_of(re, text->line.location) : NULL;
 	if (scopes)
 		return visit_work(re, at, number, number, text->line.location, scopes);
 	if (at->open.count && operations_kind(text->line.op) == INSTRUMENT_AUTO_LOADS)
@@ -601,10 +596,9 @@ int ttgir_restore_scopes(const char *before, size_t before_length, const char *a
 	struct slice whole = {before, before_length};
 	struct relocation re = {.err = err};
 	struct provenance provenance;
-	int status;
 
 	*result = (struct ttgir_result){0};
-	status = provenance_read(whole, &provenance, err);
+	int status = provenance_read(whole, &provenance, err);
 	re.provenance = &provenance;
 	if (status == PROTON_OK && provenance.site_count)
 		status = relocate(&re, (struct slice){after, after_length}, result);

@@ -133,8 +133,6 @@ static bool apply_bound(struct footprint_access *access, const struct atom_sizes
 	struct affine rest;
 	struct index index;
 	int64_t ratio;
-	int64_t first;
-	int64_t last;
 	int64_t first_address;
 	int64_t stride;
 	int64_t sum = INT64_MAX;
@@ -152,9 +150,9 @@ static bool apply_bound(struct footprint_access *access, const struct atom_sizes
 	    !read_index(&form, sizes, &index))
 		return false;
 	/* 0 <= base + step * i <= sum */
-	first = -floor_divided(index.base, index.step);
+	int64_t first = -floor_divided(index.base, index.step);
 	first = first > 0 ? first : 0;
-	last = index.count - 1;
+	int64_t last = index.count - 1;
 	if (sum < INT64_MAX && floor_divided(sum - index.base, index.step) < last)
 		last = floor_divided(sum - index.base, index.step);
 	*is_empty_out = first > last;
@@ -228,12 +226,11 @@ static bool extend(struct box *a, const struct box *b, uint32_t dimension)
 {
 	struct box_dimension *along = &a->at[dimension];
 	int64_t distance = b->base - a->base;
-	int64_t end;
 
 	if (dimension >= a->count || distance % along->stride ||
 	    distance / along->stride > along->count)
 		return false;
-	end = distance / along->stride + b->at[dimension].count;
+	int64_t end = distance / along->stride + b->at[dimension].count;
 	along->count = end > along->count ? end : along->count;
 	return true;
 }

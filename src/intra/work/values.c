@@ -6,11 +6,9 @@ static const struct value unknown;
 const struct value *operand_of(const struct evaluation *evaluation, const struct program_line *line,
 			       uint32_t number)
 {
-	uint32_t value;
-
 	if (number >= line->operand_count)
 		return &unknown;
-	value = evaluation->program->operands[line->first_operand + number];
+	uint32_t value = evaluation->program->operands[line->first_operand + number];
 	return value == PROGRAM_NO_VALUE ? &unknown : &evaluation->values[value];
 }
 
