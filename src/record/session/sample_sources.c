@@ -73,11 +73,10 @@ static bool walk_cache(const char *cache, bool (*visit)(void *user, const char *
 	while (directory && wants_more && clock_monotonic_ns() < end_ns) {
 		struct dirent *entry = readdir(directory);
 		char path[PATH_MAX];
-		int length;
 
 		if (!entry)
 			break;
-		length = snprintf(path, sizeof(path), "%s/%s", cache, entry->d_name);
+		int length = snprintf(path, sizeof(path), "%s/%s", cache, entry->d_name);
 		if (length > 0 && (size_t)length < sizeof(path) && entry->d_name[0] != '.')
 			wants_more = visit(user, path);
 	}
@@ -182,13 +181,12 @@ static bool is_content(const char *path, const struct profile_code_object *objec
 	struct stat st;
 	char *bytes;
 	size_t length;
-	bool is_equal;
 
 	if (stat(path, &st) != 0 || !S_ISREG(st.st_mode) ||
 	    (uint64_t)st.st_size != object->length ||
 	    file_read_all(path, &limits, &bytes, &length, NULL) != PROTON_OK)
 		return false;
-	is_equal = length == object->length && memcmp(bytes, object->bytes, length) == 0;
+	bool is_equal = length == object->length && memcmp(bytes, object->bytes, length) == 0;
 	free(bytes);
 	return is_equal;
 }

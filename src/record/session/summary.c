@@ -101,11 +101,10 @@ void proton_last_summary(char *text, size_t capacity)
 
 bool summary_take(bool is_early_wanted, char *text, size_t capacity, bool *was_taken_out)
 {
-	bool is_here;
-
 	MUTEX_HOLD(&lock);
 	*was_taken_out = is_last_taken;
-	is_here = *last && !is_last_quiet && !is_last_taken && (is_early_wanted || is_last_late);
+	bool is_here = *last && !is_last_quiet && !is_last_taken &&
+		       (is_early_wanted || is_last_late);
 	if (is_here) {
 		snprintf(text, capacity, "%s", last);
 		*last = '\0';

@@ -130,7 +130,6 @@ static uint32_t find_or_add(const struct config *wanted)
 {
 	size_t bytes = config_bytes(wanted);
 	uint32_t *ways = recent[hash_bytes(wanted, bytes) % RECENT_SETS].ids;
-	uint32_t id;
 
 	for (uint32_t way = 0; way < RECENT_WAYS; way++) {
 		const struct config *known = session_config_get(ways[way]);
@@ -140,7 +139,7 @@ static uint32_t find_or_add(const struct config *wanted)
 	}
 	if (!region_reaches(&config_space, config_used + bytes))
 		return 0;
-	id = (uint32_t)(config_used / CONFIG_UNIT);
+	uint32_t id = (uint32_t)(config_used / CONFIG_UNIT);
 	memcpy((char *)config_space.base + config_used, wanted, bytes);
 	config_used += bytes;
 	memmove(ways + 1, ways, (RECENT_WAYS - 1) * sizeof(*ways));

@@ -207,11 +207,9 @@ static void append_row(struct store *store, struct collective_series *series, ui
 static void add_collective(struct store *store, struct collective_series *series, uint32_t epoch,
 			   uint32_t flags, uint64_t duration_ns)
 {
-	uint32_t number;
-
 	if (!series || series->count == UINT32_MAX)
 		return;
-	number = series->count++;
+	uint32_t number = series->count++;
 	series->epoch = epoch;
 	if (number & (series->stride - 1))
 		return;

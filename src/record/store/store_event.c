@@ -83,14 +83,14 @@ static uint32_t launch_of(struct store *store, const struct launch_config *confi
 {
 	struct row_launch wanted = {.config = *config};
 	struct row_launch *rows = profile_file_rows(&store->file, TABLE_LAUNCHES);
-	uint32_t *cached, row;
 
 	if (!config->grid[0])
 		return 0; /* unknown */
-	cached = &store->launches[hash_bytes(&wanted, sizeof(wanted)) % STORE_LAUNCH_CACHE];
+	uint32_t *cached =
+		&store->launches[hash_bytes(&wanted, sizeof(wanted)) % STORE_LAUNCH_CACHE];
 	if (*cached && memcmp(&rows[*cached], &wanted, sizeof(wanted)) == 0)
 		return *cached;
-	row = store_new_row(store, TABLE_LAUNCHES);
+	uint32_t row = store_new_row(store, TABLE_LAUNCHES);
 	if (!row)
 		return 0;
 	rows[row] = wanted;
@@ -348,12 +348,11 @@ void store_event_align(struct store *store)
 	ARRAY_SORT(store->spans, store->span_count, compare_spans);
 	for (uint64_t row = 1; row < rows; row++) {
 		const struct row_event *event = store_event_at(store, (uint32_t)row);
-		struct intra_span *span;
 
 		/* acquire: a thread that fills a row stores the kind last */
 		if (__atomic_load_n(&event->kind, __ATOMIC_ACQUIRE) != EVENT_KERNEL || !event->link)
 			continue;
-		span = find_span(store, event->link, event->node);
+		struct intra_span *span = find_span(store, event->link, event->node);
 		if (span)
 			move_span(store, span, event);
 	}

@@ -92,10 +92,8 @@ static void give_values(struct session *session, uint32_t owner)
 /* Makes the session shared by several threads, if it is still the same session. */
 static void share_store(struct session *session, uint32_t serial)
 {
-	uint32_t before;
-
 	MUTEX_HOLD(&adding_pause_lock);
-	before = take_values(session);
+	uint32_t before = take_values(session);
 	pthread_mutex_lock(&session->lock);
 	if (session->is_live && session->serial == serial) {
 		store_counters_share(&session->store);

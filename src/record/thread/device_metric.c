@@ -237,7 +237,6 @@ int proton_metrics_add_device(struct proton_context where,
 			      const struct proton_device_metric *metric, struct proton_error *err)
 {
 	const struct config *config = session_config_get(where.sessions);
-	const struct backend *backend;
 	struct device_metric reading;
 	int status = check_metric(metric, err);
 
@@ -262,7 +261,7 @@ int proton_metrics_add_device(struct proton_context where,
 			       "metric %s: %u elements exceed the limit of %u bytes", metric->name,
 			       metric->count, PROTON_DEVICE_METRIC_MAX_BYTES);
 	reading.bytes = metric->count * element_bytes(metric->element);
-	backend = reader_of(config);
+	const struct backend *backend = reader_of(config);
 	if (!backend)
 		return err_set(err, PROTON_E_UNSUPPORTED,
 			       "metric %s: device memory can be read only with a GPU backend",

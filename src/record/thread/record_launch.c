@@ -190,13 +190,12 @@ void proton_kernel_end(void)
 {
 	uint64_t end_ns = clock_monotonic_ns();
 	struct thread *thread = session_any_live() ? thread_get() : NULL;
-	struct kernel *kernel;
 
 	if (!thread || !thread->kernel_depth)
 		return;
 	if (--thread->kernel_depth >= KERNEL_MAX)
 		return;
-	kernel = &thread->kernels[thread->kernel_depth];
+	struct kernel *kernel = &thread->kernels[thread->kernel_depth];
 	if (kernel->event.count)
 		thread_trace_end(&thread->trace, &kernel->event, end_ns);
 	record_kernel(kernel->where, &(struct execution){
@@ -238,22 +237,20 @@ void record_kernel(struct proton_context where, const struct execution *executio
 	if (execution->dispatch)
 		record_dispatch(execution->dispatch, where);
 	ARRAY_EACH(entry, config->entries, config->count) {
-		struct session *session;
 		struct adding adding;
-		uint32_t context;
-		bool is_added;
 
 		if (execution->is_memory && !entry->wants_memory)
 			continue;
-		context = session_context(entry, where);
+		uint32_t context = session_context(entry, where);
 		if (adding_begin(entry, &adding)) {
-			is_added = store_add_kernel(adding.store, context, entry->epoch, execution,
-						    adding.is_shared, adding.stripe);
+			bool is_added = store_add_kernel(adding.store, context, entry->epoch,
+							 execution, adding.is_shared,
+							 adding.stripe);
 			adding_end(&adding);
 			if (is_added)
 				continue;
 		}
-		session = adding_lock(entry);
+		struct session *session = adding_lock(entry);
 		if (!session)
 			continue;
 		store_kernel(&session->store, context, where.shadow, entry->epoch, execution);

@@ -89,10 +89,8 @@ bool thread_has_holder(void)
 
 bool thread_hold(void)
 {
-	const struct proton_holder *used;
-
 	pthread_mutex_lock(&holder_lock);
-	used = atomic_load(&holder);
+	const struct proton_holder *used = atomic_load(&holder);
 	if (used && used->begin())
 		return true;
 	pthread_mutex_unlock(&holder_lock);
