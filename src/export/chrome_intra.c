@@ -159,14 +159,14 @@ static void write_ends(struct chrome_intra *intra, const struct timeline_slice *
 void chrome_intra_slice(struct chrome_intra *intra, const struct timeline_slice *slice)
 {
 	const struct chrome_run *run = NULL;
-	size_t count;
 
 	if (slice->event->kind == EVENT_UNIT) {
 		add_run(intra, slice);
 		return;
 	}
 	/* The run of the warp in which the slice started; NULL if its record is missing. */
-	count = ARRAY_COUNT_BEFORE(intra->run_count, i, intra->runs[i].start_ns <= slice->start_ns);
+	size_t count =
+		ARRAY_COUNT_BEFORE(intra->run_count, i, intra->runs[i].start_ns <= slice->start_ns);
 	if (intra->run_count)
 		run = &intra->runs[count ? count - 1 : 0];
 	if (slice->end_track) {

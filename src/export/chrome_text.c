@@ -90,14 +90,13 @@ static void write_double(struct out *out, double value, bool is_in_vector, bool 
 {
 	char digits[400]; /* DBL_MAX has 309 digits before the point */
 	const char *point = localeconv()->decimal_point;
-	char *at;
 
 	if (is_json && isfinite(value)) {
 		csv_number(out, value);
 		return;
 	}
 	snprintf(digits, sizeof(digits), is_in_vector ? "%g" : "%f", value);
-	at = strlen(point) == 1 ? strchr(digits, *point) : NULL;
+	char *at = strlen(point) == 1 ? strchr(digits, *point) : NULL;
 	if (at)
 		*at = '.';
 	out_text(out, is_json ? "null" : digits);

@@ -420,10 +420,9 @@ int export_chrome_gzip(const struct profile *profile, struct out *out, struct pr
 {
 	struct gzip_writer gzip;
 	struct trace_part part = {.count = 1, .name = "Trace", .gzip = &gzip};
-	int status;
 
 	gzip_begin(&gzip, out);
-	status = export_chrome_part(profile, &part, out, err);
+	int status = export_chrome_part(profile, &part, out, err);
 	gzip_end(&gzip);
 	return status;
 }

@@ -123,10 +123,9 @@ double *export_device_own(const struct export_view *view, const struct export_me
 		const struct profile_kernel *kernel;
 
 		for (uint32_t k = profile->nodes[i].first_kernel; k; k = kernel->next) {
-			uint64_t value;
-
 			kernel = &profile->kernels[k];
-			value = metric->field == KERNEL_COUNT ? kernel->count : kernel->total_ns;
+			uint64_t value = metric->field == KERNEL_COUNT ? kernel->count
+								       : kernel->total_ns;
 			if (device == EXPORT_ALL_DEVICES || device == kernel->device)
 				own[view->owner[i]] += (double)value;
 		}

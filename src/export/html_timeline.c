@@ -68,12 +68,11 @@ static uint32_t context_of(struct html_timeline *line, const struct timeline_sli
 	uint32_t found = hash_table_find(&line->own, own);
 	uint32_t node = line->node_of ? line->node_of[slice->node] : slice->node;
 	uint32_t place = line->place[line->page->owner[node]];
-	uint32_t name;
 
 	if (found)
 		return found - 1;
-	name = launch ? number_name(line, launch, strlen(launch))
-		      : name_of_node(line, line->profile, slice->node);
+	uint32_t name = launch ? number_name(line, launch, strlen(launch))
+			       : name_of_node(line, line->profile, slice->node);
 	found = hash_table_find(&line->context_of, hash_pair(name, place));
 	if (!found) {
 		html_put_number(&line->contexts, name);

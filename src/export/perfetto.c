@@ -257,10 +257,8 @@ static char *put_flow(char *at, uint32_t field, uint64_t flow)
 /* An argument; `field` tells the type of its value. */
 static char *put_argument(char *at, enum argument name, uint32_t field, uint64_t value)
 {
-	char *length;
-
 	*at++ = LENGTH(EVENT_ANNOTATION);
-	length = at++;
+	char *length = at++;
 	at = put_field(at, ANNOTATION_NAME_ID, name);
 	at = put_field(at, field, value);
 	*length = (char)(at - length - 1);
@@ -352,7 +350,6 @@ static char *put_device(const struct perfetto *p, const struct timeline_slice *s
 	const struct profile_trace *trace = p->timeline.trace;
 	const struct row_lane *lane = &trace->lanes[slice->track->lane];
 	uint32_t device = timeline_device(&p->timeline, slice->track->lane);
-	const struct launch_config *config;
 
 	if (device != UINT32_MAX)
 		at = put_number(at, ARG_DEVICE, device);
@@ -363,7 +360,7 @@ static char *put_device(const struct perfetto *p, const struct timeline_slice *s
 		return put_number(at, ARG_BYTES, trace_bytes(trace, slice->event));
 	if (!slice->event->detail || slice->event->detail >= trace->launch_count)
 		return at;
-	config = &trace->launches[slice->event->detail].config;
+	const struct launch_config *config = &trace->launches[slice->event->detail].config;
 	for (int i = 0; i < 3; i++)
 		at = put_number(at, (enum argument)(ARG_GRID + i), config->grid[i]);
 	for (int i = 0; i < 3; i++)
@@ -507,11 +504,9 @@ static void write_counters(struct perfetto *p, const struct timeline_slice *slic
 	uint32_t at = timeline_samples(&p->timeline, slice);
 
 	while (timeline_take_sample(&p->timeline, &at, &metric, &sample)) {
-		uint64_t index;
-
 		if (!profile_is_number(metric->type))
 			continue;
-		index = (uint64_t)(metric - p->profile->metrics);
+		uint64_t index = (uint64_t)(metric - p->profile->metrics);
 		if (is_new(p->known_counters, index)) {
 			begin_track(p, slice->start_ns, UUID_COUNTERS + index, UUID_PROCESS);
 			protobuf_text(&p->writer, TRACK_NAME,

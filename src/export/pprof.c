@@ -113,7 +113,6 @@ static uint64_t add_bare_name(struct pprof *pprof, const struct export_metric *m
 	size_t length = strlen(metric->name) - (*which ? strlen(which) + 1 : 0);
 	size_t end = length;
 	struct out text = OUT_IN_MEMORY;
-	uint64_t string;
 
 	if (length && metric->name[length - 1] == ')') {
 		const char *unit = strstr(metric->name, " (");
@@ -127,7 +126,7 @@ static uint64_t add_bare_name(struct pprof *pprof, const struct export_metric *m
 	out_bytes(&text, metric->name, end ? end : length);
 	out_bytes(&text, metric->name + length, strlen(metric->name) - length);
 	out_fail(pprof->out, text.errnum);
-	string = add_string(pprof, text.bytes, text.length);
+	uint64_t string = add_string(pprof, text.bytes, text.length);
 	out_fini(&text);
 	return string;
 }
@@ -182,16 +181,14 @@ static uint64_t use_location(struct pprof *pprof, uint32_t frame)
 {
 	const struct row_frame *row = &pprof->view->profile->frames[frame];
 	uint64_t id = (uint64_t)frame + 1;
-	uint64_t name;
-	uint64_t file;
 
 	if (pprof->has_location[frame])
 		return id;
 	pprof->has_location[frame] = true;
-	name = use_string(pprof, row->name);
+	uint64_t name = use_string(pprof, row->name);
 	if (!name)
 		name = add_text(pprof, row->kind == FRAME_ROOT ? "ROOT" : "<unnamed>");
-	file = row->kind == FRAME_SOURCE ? use_string(pprof, row->file) : 0;
+	uint64_t file = row->kind == FRAME_SOURCE ? use_string(pprof, row->file) : 0;
 	protobuf_begin(&pprof->buffer, PROFILE_FUNCTION);
 	protobuf_uint64(&pprof->buffer, FUNCTION_ID, id);
 	protobuf_uint64(&pprof->buffer, FUNCTION_NAME, name);
@@ -312,12 +309,11 @@ static void write_all(struct pprof *pprof)
 	const struct export_view *view = pprof->view;
 	size_t used_count;
 	bool *used = export_used_devices(view, &used_count, pprof->out);
-	uint64_t key;
 
 	add_text(pprof, ""); /* the first string must be empty */
 	write_types(pprof);
 	write_run(pprof);
-	key = add_text(pprof, "device");
+	uint64_t key = add_text(pprof, "device");
 	for (size_t m = 0; m < view->metric_count; m++)
 		if (view->metrics[m].field != EXPORT_NO_FIELD)
 			pprof->all_own[m] = export_device_own(view, &view->metrics[m],

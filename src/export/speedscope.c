@@ -143,11 +143,10 @@ static void write_devices(struct speedscope *speedscope, const struct export_met
 
 	for (uint32_t d = 0; d < profile->device_count && !speedscope->out->errnum; d++) {
 		struct out text = OUT_IN_MEMORY;
-		double *own;
 
 		if (!used[d])
 			continue;
-		own = export_device_own(speedscope->view, metric, d, speedscope->out);
+		double *own = export_device_own(speedscope->view, metric, d, speedscope->out);
 		export_device_name(profile, d, &text);
 		out_byte(&text, '\0');
 		out_fail(speedscope->out, text.errnum);

@@ -179,11 +179,10 @@ static void observe_named(const struct tree_plan *plan, bool *is_observed)
 
 	for (size_t i = 0; i < profile->value_count && name != STRING_NONE; i++) {
 		const struct profile_value *value = &profile->values[i];
-		const struct row_metric *metric;
 
 		if (value->metric >= profile->metric_count)
 			continue;
-		metric = &profile->metrics[value->metric];
+		const struct row_metric *metric = &profile->metrics[value->metric];
 		if (i == 0 || metric->name != name || metric->type != PROTON_METRIC_STRING)
 			continue;
 		for (size_t d = 0; d < profile->device_count; d++)
@@ -320,12 +319,11 @@ static void sort_entries(struct tree_plan *plan)
 		ARRAY_SORT(entries, count, compare_entries);
 	} else {
 		for (size_t i = 1; i < count; i++) {
-			struct plan_entry entry;
 			size_t at = i;
 
 			if (entries[i - 1].key <= entries[i].key)
 				continue;
-			entry = entries[i];
+			struct plan_entry entry = entries[i];
 			for (; at > 0 && entries[at - 1].key > entry.key; at--)
 				entries[at] = entries[at - 1];
 			entries[at] = entry;
