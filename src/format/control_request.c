@@ -51,7 +51,6 @@ int control_request_read(const char *bytes, size_t length, struct control_reques
 {
 	struct control_request request = {0};
 	const char *end = bytes + length;
-	const char *command;
 
 	if (length > CONTROL_REQUEST_MAX)
 		return err_set(err, PROTON_E_INVALID, "the request is longer than %u bytes",
@@ -62,7 +61,7 @@ int control_request_read(const char *bytes, size_t length, struct control_reques
 		return err_set(err, PROTON_E_VERSION,
 			       "the request is not of \"" CONTROL_PROTOCOL "\"; use the proton "
 			       "ctl of this program's version");
-	command = bytes + sizeof(CONTROL_PROTOCOL);
+	const char *command = bytes + sizeof(CONTROL_PROTOCOL);
 	if (command == end)
 		return err_set(err, PROTON_E_INVALID, "the request has no command");
 	if (!control_command_find(command, &request.command))

@@ -112,7 +112,6 @@ int profile_view_write(const struct profile_view *view, struct out *out, struct 
 	};
 	struct packed_table tables[TABLE_COUNT];
 	struct out data;
-	int status;
 
 	out_init(&data, -1);
 	for (int id = 0; id < TABLE_COUNT; id++)
@@ -122,7 +121,7 @@ int profile_view_write(const struct profile_view *view, struct out *out, struct 
 		(uint32_t)(sizeof(header) + header.table_count * sizeof(struct packed_table));
 	for (uint32_t i = 0; i < header.table_count; i++)
 		tables[i].offset += header.header_bytes;
-	status = out_finish(&data, err);
+	int status = out_finish(&data, err);
 	if (status == PROTON_OK) {
 		out_bytes(out, &header, sizeof(header));
 		out_bytes(out, tables, header.table_count * sizeof(struct packed_table));
@@ -220,14 +219,13 @@ static int open_extents(struct profile_view *view, const struct file_header *hea
 			struct proton_error *err)
 {
 	const struct file_extent *sole = sole_extent(header, table->id);
-	uint64_t available;
 	uint64_t rows = table->rows;
 
 	if (view->table[table->id] || table->row_bytes < profile_row_bytes[table->id]) {
 		view->is_damaged = true;
 		return PROTON_OK;
 	}
-	available = present_bytes(view, header, length, table->id) / table->row_bytes;
+	uint64_t available = present_bytes(view, header, length, table->id) / table->row_bytes;
 	if (rows > available) {
 		view->is_damaged = true;
 		rows = available;
@@ -338,8 +336,6 @@ static bool check_table(struct packed_table *table, const struct profile_view *v
 static int open_packed(struct profile_view *view, const char *bytes, size_t length,
 		       struct packed_table *table, struct proton_error *err)
 {
-	uint64_t row_cost, max;
-	const char *from;
 	int status = PROTON_OK;
 
 	if (table->id >= TABLE_COUNT)
@@ -348,9 +344,9 @@ static int open_packed(struct profile_view *view, const char *bytes, size_t leng
 		view->is_damaged = true;
 		return PROTON_OK;
 	}
-	row_cost = load_row_cost(table->id, table->row_bytes);
-	max = (load_budget(length) - view->cost) / row_cost;
-	from = bytes + table->offset;
+	uint64_t row_cost = load_row_cost(table->id, table->row_bytes);
+	uint64_t max = (load_budget(length) - view->cost) / row_cost;
+	const char *from = bytes + table->offset;
 	if (table->columns == PACKED_RAW && (uintptr_t)from % 8 == 0 && table->rows &&
 	    table->row_bytes == profile_row_bytes[table->id]) {
 		view->table[table->id] = from;
@@ -414,7 +410,6 @@ int profile_view_open(struct profile_view *view, const void *bytes, size_t lengt
 {
 	bool is_packed = profile_view_is_packed(bytes, length);
 	struct file_header *header;
-	int status;
 
 	*view = (struct profile_view){0};
 	if (!profile_view_recognize(bytes, length))
@@ -425,7 +420,7 @@ int profile_view_open(struct profile_view *view, const void *bytes, size_t lengt
 	if (!header)
 		return err_nomem(err);
 	memcpy(header, bytes, is_packed ? sizeof(struct packed_header) : sizeof(*header));
-	status = check_header(header, err);
+	int status = check_header(header, err);
 	if (status == PROTON_OK) {
 		view->state = header->state;
 		view->pid = header->pid;

@@ -50,12 +50,11 @@ static const char *const jobs[] = {
 
 bool rank_parse(const char *text, uint32_t *out)
 {
-	unsigned long value;
 	char *end;
 
 	if (!text || *text < '0' || *text > '9')
 		return false;
-	value = strtoul(text, &end, 10);
+	unsigned long value = strtoul(text, &end, 10);
 	if (*end || value >= RANK_MAX)
 		return false;
 	*out = (uint32_t)value;
@@ -236,7 +235,6 @@ int rank_resolve(char **stem, bool is_wanted, bool *is_ranked_out, struct proton
 {
 	struct rank_identity identity;
 	enum rank_names names;
-	char *ranked;
 	int status = rank_names_read(&names, err);
 
 	*is_ranked_out = false;
@@ -246,7 +244,7 @@ int rank_resolve(char **stem, bool is_wanted, bool *is_ranked_out, struct proton
 	if (!rank_is_of_many(&identity) || names == RANK_NAMES_OFF ||
 	    (names == RANK_NAMES_AUTO && !is_wanted))
 		return PROTON_OK;
-	ranked = name_of("", &identity);
+	char *ranked = name_of("", &identity);
 	if (!ranked)
 		return err_nomem(err);
 	if (!strstr(*stem, ranked)) {

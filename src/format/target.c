@@ -58,11 +58,10 @@ static bool is_hatchet(const char *bytes, size_t length)
 static bool is_msgpack(const char *bytes, size_t length)
 {
 	const unsigned char *b = (const unsigned char *)bytes;
-	size_t at;
 
 	if (length < 8 || (b[0] & 0xf0) != 0x90)
 		return false;
-	at = (b[1] & 0xf0) == 0x80 ? 2 : b[1] == 0xde ? 4 : 0;
+	size_t at = (b[1] & 0xf0) == 0x80 ? 2 : b[1] == 0xde ? 4 : 0;
 	return at && (b[at] & 0xe0) == 0xa0 && is_member(bytes + at + 1, length - at - 1);
 }
 
@@ -362,7 +361,6 @@ static int check_working_file(const char *path, bool no_clobber, struct proton_e
 	char head[FILE_HEAD_BYTES];
 	uint32_t state;
 	struct stat st;
-	ssize_t length;
 
 	if (lstat(path, &st) < 0)
 		return errno == ENOENT ? PROTON_OK : err_errno(err, errno, "cannot write %s", path);
@@ -371,7 +369,7 @@ static int check_working_file(const char *path, bool no_clobber, struct proton_e
 			       "cannot write the working file %s: it exists and is not a regular "
 			       "file; choose another name or remove it",
 			       path);
-	length = read_head(path, head, sizeof(head));
+	ssize_t length = read_head(path, head, sizeof(head));
 	if (length < 0 && errno == ENOENT)
 		return PROTON_OK; /* its process has just renamed or removed it */
 	if (length < 0)

@@ -58,12 +58,11 @@ struct used_names {
 /* The number of NAME.PID.REST or NAME.PID.NUMBER.REST, given what follows "NAME.PID.". */
 static uint32_t number_of(const char *rest)
 {
-	unsigned long number;
 	char *end;
 
 	if (*rest < '1' || *rest > '9')
 		return 1;
-	number = strtoul(rest, &end, 10);
+	unsigned long number = strtoul(rest, &end, 10);
 	return *end == '.' && number >= 2 && number <= NUMBER_MAX ? (uint32_t)number : 1;
 }
 
@@ -81,11 +80,10 @@ static struct used_names find_used(const char *path, uint32_t pid, uint32_t want
 
 	while (list && length > 0 && (entry = readdir(list))) {
 		const char *name = entry->d_name;
-		uint32_t number;
 
 		if (strncmp(name, prefix, (size_t)length) != 0)
 			continue;
-		number = number_of(name + length);
+		uint32_t number = number_of(name + length);
 		used.last = number > used.last ? number : used.last;
 		if (number == wanted && strcmp(name, ignored) != 0)
 			used.is_used = true;
@@ -318,7 +316,6 @@ static int try_name(struct working_file *file, bool must_be_new, int *fd_out,
 		    struct proton_error *err)
 {
 	bool is_new;
-	bool is_locked;
 	int fd = open_name(file->path, must_be_new, &is_new);
 	int status = PROTON_OK;
 	struct stat st;
@@ -333,7 +330,7 @@ static int try_name(struct working_file *file, bool must_be_new, int *fd_out,
 			return error_stranger(file, err);
 		return err_errno(err, errno, "cannot create %s", file->path);
 	}
-	is_locked = lock_file(fd, is_new);
+	bool is_locked = lock_file(fd, is_new);
 	if (fstat(fd, &st) < 0)
 		status = err_errno(err, errno, "cannot create %s", file->path);
 	else if (is_locked && !S_ISREG(st.st_mode))
@@ -354,14 +351,12 @@ static int try_name(struct working_file *file, bool must_be_new, int *fd_out,
 int working_file_move_high(int fd)
 {
 	struct rlimit limit = {.rlim_cur = FIRST_DESCRIPTOR};
-	unsigned from;
-	int high;
 
 	getrlimit(RLIMIT_NOFILE, &limit);
-	from = limit.rlim_cur > FIRST_DESCRIPTOR + FIRST_DESCRIPTOR / 8
-		       ? FIRST_DESCRIPTOR
-		       : (unsigned)(limit.rlim_cur - limit.rlim_cur / 8);
-	high = fcntl(fd, F_DUPFD_CLOEXEC, from);
+	unsigned from = limit.rlim_cur > FIRST_DESCRIPTOR + FIRST_DESCRIPTOR / 8
+				? FIRST_DESCRIPTOR
+				: (unsigned)(limit.rlim_cur - limit.rlim_cur / 8);
+	int high = fcntl(fd, F_DUPFD_CLOEXEC, from);
 	if (high < 0)
 		return fd;
 	close(fd);
@@ -394,12 +389,10 @@ static int take_name(struct working_file *file, bool must_be_new, struct proton_
 
 int working_file_create(struct working_file *file, const char *path, struct proton_error *err)
 {
-	int status;
-
 	*file = (struct working_file){.fd = -1, .path = strdup(path)};
 	if (!file->path)
 		return err_nomem(err);
-	status = take_name(file, false, err);
+	int status = take_name(file, false, err);
 	if (status != PROTON_OK)
 		working_file_close(file);
 	return status;
@@ -469,14 +462,13 @@ int working_file_map(const struct working_file *file, struct region *space, off_
 		     size_t bytes, bool *is_allocated_out)
 {
 	struct stat st;
-	int errnum;
 
 	*is_allocated_out = false;
 	if (!has_descriptor(file, &st))
 		return EBADF;
 	if (st.st_size < offset)
 		return ENODATA;
-	errnum = allocate(file->fd, offset, (off_t)bytes);
+	int errnum = allocate(file->fd, offset, (off_t)bytes);
 	if (errnum)
 		return errnum;
 	*is_allocated_out = true;
