@@ -171,11 +171,10 @@ static char **make_argv(const struct options *options, const char *python)
 void launch_tool(const struct options *options)
 {
 	struct interpreter python;
-	char **argv;
 
 	if (!interpreter_find("", &python))
 		return;
-	argv = make_argv(options, python.path);
+	char **argv = make_argv(options, python.path);
 	if (argv)
 		execv(python.path, argv);
 	message("cannot run %s: %s", python.path, strerror(errno));
@@ -186,8 +185,6 @@ void launch_python(const struct options *options)
 {
 	struct interpreter python;
 	char hook[PATH_MAX + 16];
-	char *library;
-	char **argv;
 
 	if (options->kind == TARGET_PYTHON
 		    ? !interpreter_use(options->target, &python)
@@ -207,8 +204,8 @@ void launch_python(const struct options *options)
 			python.package);
 		return;
 	}
-	argv = make_argv(options, python.path);
-	library = find_in_package(python.package);
+	char **argv = make_argv(options, python.path);
+	char *library = find_in_package(python.package);
 	if (!argv) {
 		message("out of memory");
 	} else if (handover_export(options, library, false) &&

@@ -43,11 +43,10 @@ HERE struct result *rocprofiler_configure(uint32_t version, const char *version_
 					  uint32_t priority, void *client)
 {
 	static struct result changed;
-	struct result *made;
 
 	if (is_refused())
 		return NULL;
-	made = proton_rocprofiler_configure(version, version_text, priority, client);
+	struct result *made = proton_rocprofiler_configure(version, version_text, priority, client);
 	if (!made) {
 		start_session(); /* which reports why, unless a session is live */
 		return NULL;

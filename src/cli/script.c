@@ -53,7 +53,6 @@ static void advise_user(const char *problem, const char *before, const struct op
 			const char *target)
 {
 	struct out text;
-	char *command;
 	size_t length;
 
 	out_init(&text, -1);
@@ -66,7 +65,7 @@ static void advise_user(const char *problem, const char *before, const struct op
 	add_word(&text, target);
 	for (char **word = options->arguments; *word; word++)
 		add_word(&text, *word);
-	command = out_take(&text, &length);
+	char *command = out_take(&text, &length);
 	message("%s: use %s", problem, command ? command : "proton -- PROGRAM");
 	free(command);
 	out_fini(&text);
@@ -93,11 +92,10 @@ static bool refuse_target(const char *kind, const char *before, const struct opt
 static const char *interpreter_of(char *head)
 {
 	char *word = head + 2;
-	char *next;
 
 	head[strcspn(head, "\n")] = '\0';
 	word += strspn(word, " \t");
-	next = word + strcspn(word, " \t");
+	char *next = word + strcspn(word, " \t");
 	if (*next)
 		*next++ = '\0';
 	if (strcmp(basename(word), "env") != 0)

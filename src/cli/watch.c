@@ -247,7 +247,6 @@ static void put_line(struct out *out, const struct watch *watch, const struct up
 static int print_update(struct watch *watch, const struct update *update, struct proton_error *err)
 {
 	struct out out;
-	int status;
 
 	for (size_t i = 0; i < PM_COLUMNS; i++)
 		watch->history[i][watch->updates % HISTORY] = mean_of(update, i);
@@ -259,7 +258,7 @@ static int print_update(struct watch *watch, const struct update *update, struct
 		put_screen(&out, watch, update);
 	else
 		put_line(&out, watch, update);
-	status = out_finish(&out, err);
+	int status = out_finish(&out, err);
 	out_fini(&out);
 	return status;
 }
@@ -340,7 +339,6 @@ int watch_run(int argc, char **argv)
 	struct proton_error err = {0};
 	enum options_result result =
 		options_read(&table, 1, NULL, argc, argv, "proton watch", &err);
-	int status;
 
 	if (result == OPTIONS_HELP) {
 		fputs(usage, stdout);
@@ -360,7 +358,7 @@ int watch_run(int argc, char **argv)
 	sigaction(SIGINT, &action, NULL);
 	sigaction(SIGTERM, &action, NULL);
 	watch.is_terminal = isatty(STDOUT_FILENO);
-	status = begin_driver(&watch, &err);
+	int status = begin_driver(&watch, &err);
 	if (status == PROTON_OK)
 		status = run(&watch, &err);
 	pm_sampling_close(watch.pm);
