@@ -43,7 +43,6 @@ static int load_sdk(struct proton_error *err)
 	};
 	void *library = amd_library_open(AMD_ROCPROFILER_SDK, err);
 	uint32_t version[3] = {1, 0, 0};
-	const char *missing;
 	int status = PROTON_OK;
 
 	if (!library)
@@ -52,7 +51,7 @@ static int load_sdk(struct proton_error *err)
 	if (sdk.get_version && sdk.get_version(&version[0], &version[1], &version[2]) == SDK_OK)
 		status = sdk_api_check_version(version[0] * 10000 + version[1] * 100 + version[2],
 					       err);
-	missing = functions_missing(functions, ARRAY_LENGTH(functions), &sdk, 1);
+	const char *missing = functions_missing(functions, ARRAY_LENGTH(functions), &sdk, 1);
 	if (status == PROTON_OK && missing)
 		status = err_set(err, PROTON_E_VERSION,
 				 "%s does not provide %s; it is older than ROCm 7.0",
@@ -304,12 +303,11 @@ int sdk_contexts_start_memory(struct proton_error *err)
 
 int sdk_contexts_flush(void)
 {
-	int result;
 	int second = SDK_OK;
 
 	if (sdk_state_now() != SDK_ON && sdk_state_now() != SDK_OFF)
 		return SDK_OK;
-	result = sdk.flush_buffer(sdk_contexts.dispatches);
+	int result = sdk.flush_buffer(sdk_contexts.dispatches);
 	if (atomic_load(&sdk_contexts.has_memory))
 		second = sdk.flush_buffer(sdk_contexts.copies);
 	if (result == SDK_OK || result == SDK_E_BUFFER_BUSY)

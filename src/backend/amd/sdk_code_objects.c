@@ -41,11 +41,9 @@ static size_t entry_capacity;
 
 uint32_t kernel_symbols_frame(const char *name)
 {
-	size_t length;
-
 	if (!name)
 		name = UNNAMED;
-	length = strlen(name);
+	size_t length = strlen(name);
 	if (length > 3 && strcmp(name + length - 3, ".kd") == 0)
 		length -= 3; /* the kernel's descriptor */
 	return frames_add(FRAME_KERNEL, name, length);
@@ -169,15 +167,13 @@ static void keep_file(const struct sdk_code_object *loaded)
 	char path[4096];
 	uint64_t offset, bytes;
 	struct stat st;
-	void *content;
-	int fd;
 
 	if (!loaded->uri || !read_uri(loaded->uri, path, sizeof(path), &offset, &bytes))
 		return;
-	fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
 	if (fd < 0)
 		return;
-	content = MAP_FAILED;
+	void *content = MAP_FAILED;
 	if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && offset < (uint64_t)st.st_size)
 		content = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
 	close(fd);

@@ -263,7 +263,6 @@ static int force_configure(void)
 	const char *before = environment_get(TOOLS);
 	char *earlier = before ? strdup(before) : NULL;
 	const char *path;
-	int status;
 
 	/* The library does not load the last of several tools unless a colon follows. */
 	if (find_configure(&path) && asprintf(&entry, TOOLS "=%s%s%s:", before ? before : "",
@@ -272,7 +271,7 @@ static int force_configure(void)
 	if (entry)
 		kineto_is_registered = before ? setenv(TOOLS, entry + strlen(TOOLS "="), 1) == 0
 					      : environment_append(entry);
-	status = sdk.force_configure(configure_tool);
+	int status = sdk.force_configure(configure_tool);
 	if (entry && earlier)
 		setenv(TOOLS, earlier, 1);
 	else if (entry)
