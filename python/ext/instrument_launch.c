@@ -20,8 +20,7 @@ static bool number_of(PyObject *value, uint64_t *out)
 static PyObject *instrument_kernel(PyObject *module, PyObject *args)
 {
 	PyObject *function;
-	const char *name;
-	const char *layout;
+	const char *name, *layout;
 	uint64_t handle;
 	struct proton_error err;
 	if (!PyArg_ParseTuple(args, "Oss:instrument_kernel", &function, &name, &layout) ||
@@ -62,9 +61,7 @@ static void report_exception(void)
 /* Triton's launchers accept a number or an object with data_ptr(). */
 static PyObject *instrument_allocate(PyObject *module, PyObject *const *args, Py_ssize_t arg_count)
 {
-	uint64_t size;
-	uint64_t alignment;
-	uint64_t stream;
+	uint64_t size, alignment, stream;
 	if (arg_count < 3)
 		PyErr_SetString(
 			PyExc_TypeError,
@@ -104,8 +101,7 @@ static bool launch_of(PyObject *metadata, uint64_t *function, uint64_t *stream)
 
 static PyObject *instrument_launching(PyObject *module, PyObject *metadata)
 {
-	uint64_t function = 0;
-	uint64_t stream = 0;
+	uint64_t function = 0, stream = 0;
 	if (launch_of(metadata, &function, &stream))
 		proton_instrument_launching(function, stream);
 	Py_RETURN_NONE;
@@ -126,8 +122,7 @@ static bool serve_loop(uint64_t function)
 
 static PyObject *instrument_launched(PyObject *module, PyObject *metadata)
 {
-	uint64_t function = 0;
-	uint64_t stream = 0;
+	uint64_t function = 0, stream = 0;
 	if (launch_of(metadata, &function, &stream) &&
 	    proton_instrument_launched(function, stream) && !serve_loop(function))
 		return NULL;

@@ -162,8 +162,7 @@ static int evaluate_extras(struct ext_launch *launch, PyObject *metadata, PyObje
 static PyObject *evaluate(struct ext_launch *launch, PyObject *metadata, PyObject **data,
 			  uint32_t kernel_frame)
 {
-	PyObject *extras = NULL;
-	PyObject *result = NULL;
+	PyObject *extras = NULL, *result = NULL;
 	if (is_lazy_dict(launch, metadata) && PyDict_CheckExact(*data)) {
 		extras = PyObject_GetAttr(metadata, launch->names[EXT_EXTRAS]);
 		if (!extras)

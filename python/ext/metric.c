@@ -278,8 +278,7 @@ static int list_reserve(struct metric_list *list, size_t capacity)
 static int list_fill(struct ext_state *state, struct metric_list *list, PyObject *metrics,
 		     bool is_launch)
 {
-	PyObject *key;
-	PyObject *value;
+	PyObject *key, *value;
 	Py_ssize_t position = 0;
 	struct ext_known_name name;
 	if (list_reserve(list, (size_t)PyDict_GET_SIZE(metrics)) < 0)

@@ -136,8 +136,7 @@ static int set_name(struct scope *self, PyObject *name)
 static int scope_init(PyObject *object, PyObject *args, PyObject *kwargs)
 {
 	struct scope *self = (struct scope *)object;
-	PyObject *name;
-	PyObject *metrics;
+	PyObject *name, *metrics;
 	if (!parse(args, kwargs, &name, &metrics) || check_metrics(metrics, self->is_timed) < 0 ||
 	    set_name(self, name) < 0)
 		return -1;
@@ -150,8 +149,7 @@ static PyObject *scope_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
 	struct ext_state *state = ext_state_of_type(type);
 	bool is_timed = PyType_IsSubtype(type, state->timed);
-	PyObject *name;
-	PyObject *metrics;
+	PyObject *name, *metrics;
 	PyObject *made = parse(args, kwargs, &name, &metrics)
 				 ? scope_make(type, state, is_timed, name, metrics)
 				 : NULL;
@@ -181,9 +179,7 @@ static PyObject *scope_vectorcall(PyObject *callable, PyObject *const *args, siz
 	struct ext_state *state = ext_state_of_type(type);
 	Py_ssize_t arg_count = PyVectorcall_NARGS(flagged_count);
 	Py_ssize_t keyword_count = kwnames ? PyTuple_GET_SIZE(kwnames) : 0;
-	PyObject *name = NULL;
-	PyObject *metrics = NULL;
-	PyObject *group = NULL;
+	PyObject *name = NULL, *metrics = NULL, *group = NULL;
 	if (arg_count > 2) {
 		PyErr_Format(PyExc_TypeError, "%s takes a name and metrics (%zd arguments given)",
 			     type->tp_name, arg_count);

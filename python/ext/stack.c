@@ -128,8 +128,7 @@ static bool is_str(PyObject *name)
 static int enter_named(struct ext_state *state, uint64_t id, PyObject *name, PyObject *metrics)
 {
 	struct thread_scopes *self = thread_scopes_get(state);
-	uint64_t token = 0;
-	uint64_t task = 0;
+	uint64_t token = 0, task = 0;
 	if (!self)
 		return -1;
 	if (proton_is_profiling() || proton_range_is_awaited()) {

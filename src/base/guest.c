@@ -11,8 +11,7 @@
 
 int own_thread_start(pthread_t *thread_out, void *(*run)(void *), void *data)
 {
-	sigset_t previous;
-	sigset_t all;
+	sigset_t previous, all;
 
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &previous);

@@ -75,8 +75,7 @@ static void advise_user(const char *problem, const char *before, const struct op
 static bool refuse_target(const char *kind, const char *before, const struct options *options)
 {
 	const char *target = options->target;
-	char *problem = NULL;
-	char *here = NULL;
+	char *problem = NULL, *here = NULL;
 
 	if (!before && !strchr(target, '/') && asprintf(&here, "./%s", target) < 0)
 		here = NULL;

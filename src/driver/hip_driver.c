@@ -149,8 +149,7 @@ uint64_t hip_driver_timer_khz(int device)
 /* The current device's stream on which launches are waited for. */
 static int get_watcher(void **stream)
 {
-	int device = 0;
-	int lowest = 0;
+	int device = 0, lowest = 0;
 	int greatest;
 	int result = cuCtxGetDevice(&device);
 

@@ -168,8 +168,7 @@ int export_check_paths(const struct export_view *view, bool is_table, struct pro
 {
 	uint64_t max = bounds_output(view->profile);
 	uint64_t bytes = 0;
-	uint32_t level = 0;
-	uint32_t node = 0;
+	uint32_t level = 0, node = 0;
 
 	do {
 		if (is_table || is_written(view, node))

@@ -129,9 +129,7 @@ static void end_track(void *context, const struct timeline_track *track)
 
 void html_timeline_init(struct html_timeline *line, const struct export_view *page, struct out *out)
 {
-	uint32_t level = 0;
-	uint32_t count = 0;
-	uint32_t node = 0;
+	uint32_t level = 0, count = 0, node = 0;
 
 	*line = (struct html_timeline){
 		.page = page, .text = OUT_IN_MEMORY, .names_out = OUT_IN_MEMORY};

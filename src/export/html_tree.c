@@ -14,8 +14,7 @@
 static void number_nodes(struct html_tree *tree)
 {
 	const struct profile *profile = tree->view->profile;
-	uint32_t level = 0;
-	uint32_t node = 0;
+	uint32_t level = 0, node = 0;
 
 	do {
 		uint32_t frame = profile->nodes[node].frame;
@@ -141,8 +140,7 @@ static void put_names(struct html_tree *tree)
 static void put_shape(struct html_tree *tree)
 {
 	const struct profile *profile = tree->view->profile;
-	uint32_t level = 0;
-	uint32_t node = 0;
+	uint32_t level = 0, node = 0;
 
 	html_put_number(&tree->bytes, tree->count);
 	do {

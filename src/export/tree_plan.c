@@ -271,8 +271,7 @@ static bool is_user_key_used(const struct tree_plan *plan, uint32_t metric)
 static void add_root_zeros(struct tree_plan *plan)
 {
 	const struct profile *profile = plan->profile;
-	uint64_t total_ns = 0;
-	uint64_t count = 0;
+	uint64_t total_ns = 0, count = 0;
 
 	for (size_t i = 0; i < profile->metric_count; i++) {
 		const struct row_metric *metric = &profile->metrics[i];

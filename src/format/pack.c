@@ -524,8 +524,7 @@ uint64_t unpack_strings(char *bytes, uint64_t capacity, const void *packed, size
 {
 	struct input in = {packed, (const unsigned char *)packed + length};
 	const char *before = bytes;
-	uint64_t before_length = 0;
-	uint64_t at = 0;
+	uint64_t before_length = 0, at = 0;
 
 	while (at < capacity) {
 		uint64_t rest;

@@ -91,8 +91,7 @@ static bool is_message(const unsigned char *b, size_t length)
 	size_t at = 0;
 
 	while (at < length) {
-		uint64_t tag;
-		uint64_t size;
+		uint64_t tag, size;
 
 		if (!read_varint(b, length, &at, &tag) || tag >> 3 == 0)
 			return false;

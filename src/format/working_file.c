@@ -123,8 +123,7 @@ static int error_busy(const struct working_file *file, struct proton_error *err)
 
 static bool has_name(int fd, const char *path)
 {
-	struct stat own;
-	struct stat named;
+	struct stat own, named;
 
 	return fstat(fd, &own) == 0 && lstat(path, &named) == 0 && own.st_dev == named.st_dev &&
 	       own.st_ino == named.st_ino;

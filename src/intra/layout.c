@@ -237,8 +237,7 @@ static bool read_code(struct slice line, struct instrument_layout *layout)
 static bool read_around(struct slice line, struct instrument_layout *layout)
 {
 	struct instrument_nesting *nesting = layout_nesting(layout);
-	uint32_t scope;
-	uint32_t other;
+	uint32_t scope, other;
 
 	if (!nesting || !read_number(&line, &scope) || scope >= layout->scope_count)
 		return false;

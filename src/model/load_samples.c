@@ -96,8 +96,7 @@ static uint32_t reason_metric(struct profile *profile, uint32_t reason)
 {
 	/* Two names of upstream Proton differ from the vendor's. */
 	static const struct {
-		const char *vendor;
-		const char *metric;
+		const char *vendor, *metric;
 	} names[] = {{"no_instructions", "no_instruction"}, {"not_selected", "not_Selected"}};
 	const char *text = profile_text(profile, reason);
 	const char *at = strstr(text, "_stalled_");
@@ -434,8 +433,7 @@ static void add_line(struct loading *loading, uint32_t node, const struct part *
 	struct profile *profile = loading->profile;
 	uint32_t selected = profile_add_text(profile, SAMPLES_SELECTED);
 	uint32_t unknown = profile_add_text(profile, SAMPLES_UNKNOWN);
-	uint64_t stalled = 0;
-	uint64_t all = 0;
+	uint64_t stalled = 0, all = 0;
 
 	for (size_t i = 0; i < count; i++) {
 		uint32_t reason = loading->samples->reasons[parts[i].reason];

@@ -174,8 +174,7 @@ static void store_kernel(struct tree_loader *loader, struct open_node *open,
 {
 	struct profile *profile = loader->profile;
 	uint32_t node = open->node;
-	uint64_t total = 0;
-	uint64_t count = 0;
+	uint64_t total = 0, count = 0;
 	bool has_time = tree_u64(&metrics->time, &total);
 	bool has_count = tree_u64(&metrics->count, &count);
 	uint32_t id = 0;
@@ -304,8 +303,7 @@ static bool merge_number_types(struct profile *profile, const struct metric_orde
 			       size_t count)
 {
 	uint32_t *into = malloc((profile->metric_count + 1) * sizeof(*into));
-	size_t kept = 0;
-	size_t merged = 0;
+	size_t kept = 0, merged = 0;
 
 	if (!into)
 		return false;

@@ -346,8 +346,7 @@ uint16_t parse_name(struct parser *parser, bool is_encoding)
 static uint16_t parse_argument(struct parser *parser)
 {
 	uint16_t node;
-	uint16_t head = 0;
-	uint16_t tail = 0;
+	uint16_t head = 0, tail = 0;
 
 	switch (peek(parser, 0)) {
 	case 'X':
@@ -374,8 +373,7 @@ static uint16_t parse_argument(struct parser *parser)
 uint16_t parse_template_args(struct parser *parser, bool is_encoding)
 {
 	bool is_unreturning = parser->is_unreturning; /* arguments do not change it */
-	uint16_t head = 0;
-	uint16_t tail = 0;
+	uint16_t head = 0, tail = 0;
 
 	if (!take(parser, "I"))
 		return 0;
@@ -401,8 +399,7 @@ uint16_t parse_template_args(struct parser *parser, bool is_encoding)
 static uint16_t parse_special(struct parser *parser, bool *is_special)
 {
 	static const struct {
-		const char *code;
-		const char *text;
+		const char *code, *text;
 		bool is_type;
 	} known[] = {
 		{"TV", "vtable for ", true},

@@ -317,8 +317,7 @@ static bool is_text(const struct demangle_node *node, const char *text)
 static void print_literal(struct printer *printer, const struct demangle_node *node)
 {
 	static const struct {
-		const char *type;
-		const char *suffix;
+		const char *type, *suffix;
 	} suffixes[] = {
 		{"int", ""},         {"unsigned int", "u"},
 		{"long", "l"},       {"unsigned long", "ul"},

@@ -72,8 +72,7 @@ static uint16_t parse_d_type(struct parser *parser, bool *is_builtin)
 		{'u', "char8_t"},
 	};
 	char c = peek(parser, 1);
-	uint16_t dimension;
-	uint16_t node;
+	uint16_t dimension, node;
 	uint32_t bits;
 
 	*is_builtin = false;
@@ -366,8 +365,7 @@ static uint16_t parse_expression_inside(struct parser *parser)
 		       {"at", "alignof ", true},
 		       {"sZ", "sizeof...", false},
 		       {"nx", "noexcept ", false}};
-	uint16_t a;
-	uint16_t list;
+	uint16_t a, list;
 
 	if (peek(parser, 0) == 'L')
 		return parse_literal(parser);

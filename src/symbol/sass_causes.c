@@ -343,8 +343,7 @@ static bool reaches(struct sass_causes *causes, uint32_t to, uint32_t from)
  */
 static void follow_mbarrier(struct sass_causes *causes, uint32_t at)
 {
-	bool is_loader = false;
-	bool has_others = false;
+	bool is_loader = false, has_others = false;
 
 	for (uint32_t i = 0; i < causes->count; i++)
 		if (causes->items[i].operands.operation == SASS_BULK_LOAD && !is_loader)

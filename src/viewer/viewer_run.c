@@ -200,8 +200,7 @@ static struct profile *load_whole(struct input *input, const struct exporter *ex
 static int export_profile(const struct options *options, struct input *input, struct input *base)
 {
 	struct proton_error err;
-	struct profile *profile = NULL;
-	struct profile *before = NULL;
+	struct profile *profile = NULL, *before = NULL;
 	int status = EXIT_BAD;
 
 	if (export_is_of_columns(options))
@@ -338,8 +337,7 @@ static void init_input(struct input *input, const struct options *options, char 
 int viewer_run(const struct options *options, struct input_store *store,
 	       struct input_store *base_store)
 {
-	struct input input;
-	struct input base;
+	struct input input, base;
 	struct proton_error err;
 	int status;
 

@@ -352,8 +352,7 @@ bool hip_replays_add(const struct correlation *launch, uint64_t number, uint64_t
 		     const struct execution *execution)
 {
 	bool is_by_arrival = current_mode() == HIP_REPLAYS_BY_ARRIVAL;
-	bool is_held = false;
-	bool is_over = false;
+	bool is_held = false, is_over = false;
 
 	if (!is_by_arrival && !number)
 		return false;

@@ -95,8 +95,7 @@ static bool price_of(const struct loop *loop, const struct variant *variant, dou
 		     double *error)
 {
 	const struct variant *plain = &loop->variants[LOOP_PLAIN];
-	double plain_error;
-	double own_error;
+	double plain_error, own_error;
 
 	if (kept_times(plain) < TIMES_MIN || kept_times(variant) < TIMES_MIN)
 		return false;
@@ -136,8 +135,7 @@ static bool is_launched(const struct variant *variant)
 static void decide(struct loop *loop, struct variant *variant)
 {
 	bool is_enough = variant->launches >= TIMES_ENOUGH;
-	double percent;
-	double error;
+	double percent, error;
 
 	if (!is_launched(variant) || !price_of(loop, variant, &percent, &error))
 		return;
@@ -381,8 +379,7 @@ uint32_t closed_loop_weight(struct loop *loop)
 void closed_loop_price(struct loop *loop, struct loop_price *out)
 {
 	struct loop_price sum = {.is_measured = true};
-	double percent = 0;
-	double error = 0;
+	double percent = 0, error = 0;
 
 	pthread_mutex_lock(&loop->lock);
 	for (uint32_t i = LOOP_FIRST; i < loop->count; i++) {

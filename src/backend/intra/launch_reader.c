@@ -416,8 +416,7 @@ bool launch_reader_read(struct launch_reader *reader, const struct launch *launc
 
 void launch_reader_fini(struct launch_reader *reader)
 {
-	void *context;
-	void *popped;
+	void *context, *popped;
 
 	for (uint32_t i = 0; (context = device_clock_context(i)); i++) {
 		if (driver.cuCtxPushCurrent(context) != 0)

@@ -81,8 +81,7 @@ static bool match_event(struct decode_async_event *events, uint32_t start, uint3
 /* Pairs a unit's ends with its own starts, oldest first; the others stay in the lists. */
 static void match_own(struct decode_async_event *events, struct list *starts, struct list *ends)
 {
-	uint32_t kept = 0;
-	uint32_t next = 0;
+	uint32_t kept = 0, next = 0;
 
 	for (uint32_t i = 0; i < ends->count; i++) {
 		if (next < starts->count && match_event(events, starts->at[next], ends->at[i]))

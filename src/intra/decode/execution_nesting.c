@@ -62,8 +62,7 @@ static void nest_executions(struct decode_execution *all, uint32_t first, uint32
 {
 	struct {
 		uint64_t end;
-		uint32_t sequence;
-		uint32_t index;
+		uint32_t sequence, index;
 	} stack[DECODE_DEPTH_MAX];
 	uint32_t depth = 0;
 

@@ -160,8 +160,7 @@ static void find_parents(const struct instrument_layout *layout, const uint8_t *
 static void find_extremes(const struct instrument_sum *sum, const uint8_t *bytes,
 			  struct decode_sum *node)
 {
-	uint32_t min = 0;
-	uint32_t max = 0;
+	uint32_t min = 0, max = 0;
 
 	node->min = UINT64_MAX;
 	if (node->is_partial || !node->count)

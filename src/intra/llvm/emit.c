@@ -619,8 +619,7 @@ static void write_callees(const struct emit *emit, uint32_t *next, uint32_t *lin
 void emit_text(const struct emit *emit)
 {
 	const struct ir_function *function = emit->function;
-	uint32_t next_callee = 0;
-	uint32_t line = 0;
+	uint32_t next_callee = 0, line = 0;
 
 	/* Comments belong to the function, so callees are written before them. */
 	write_callees(emit, &next_callee, &line, function->define_line);

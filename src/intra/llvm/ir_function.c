@@ -288,8 +288,7 @@ int ir_function_write_moved(const struct ir_function *function, const uint32_t *
 			    char **text_out, size_t *length_out, struct proton_error *err)
 {
 	uint64_t *moved = NULL; /* the line that it moves before << 32 | line */
-	size_t count = 0;
-	size_t next = 0;
+	size_t count = 0, next = 0;
 	struct out out;
 
 	for (uint32_t i = 0; i < function->line_count; i++)

@@ -72,9 +72,7 @@ static bool is_kernel(struct slice line)
 /* Finds the kernel, and counts the markers that cannot be parsed and those in other functions. */
 static int find_kernel(struct ir_function *kernel, struct proton_error *err)
 {
-	bool is_found = false;
-	bool is_in_kernel = false;
-	bool has_markers = false;
+	bool is_found = false, is_in_kernel = false, has_markers = false;
 	struct ir_marker marker;
 
 	for (uint32_t i = 0; i < kernel->line_count; i++) {

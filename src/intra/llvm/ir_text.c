@@ -116,8 +116,7 @@ static bool read_call(struct slice call, struct slice *result)
 
 bool ir_marker_of(struct slice line, struct ir_marker *out)
 {
-	struct slice call;
-	struct slice text;
+	struct slice call, text;
 
 	if (!find_assembly(line, &call, &text))
 		return false;
@@ -128,8 +127,7 @@ bool ir_marker_of(struct slice line, struct ir_marker *out)
 bool ir_is_unknown_marker(struct slice line)
 {
 	struct ir_marker marker;
-	struct slice call;
-	struct slice text;
+	struct slice call, text;
 
 	return find_assembly(line, &call, &text) && !ir_marker_of(line, &marker) &&
 	       (slice_find(text, "// proton.record ") || slice_find(text, "// proton.event "));

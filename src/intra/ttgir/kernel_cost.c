@@ -238,9 +238,7 @@ static struct slice take_bound(struct slice *rest, const char *word)
 static bool read_trips(const struct reading *reading, uint32_t at, uint32_t *out)
 {
 	struct slice rest = reading->lines->at[at].line.rest;
-	uint32_t first;
-	uint32_t end;
-	uint32_t step;
+	uint32_t first, end, step;
 	struct slice names[3];
 
 	slice_take(&rest, " unsigned");

@@ -30,8 +30,7 @@
 static bool is_marked_loop(const struct mlir_regions *lines, uint32_t first)
 {
 	uint32_t end = lines->at[first].end;
-	bool has_marker = false;
-	bool has_load = false;
+	bool has_marker = false, has_load = false;
 	bool has_dot = slice_find(lines->at[end].trimmed, "tt.num_stages");
 	struct marker marker;
 

@@ -132,9 +132,7 @@ static bool apply_bound(struct footprint_access *access, const struct atom_sizes
 	struct affine form = access->bounds[--access->bound_count];
 	struct affine rest;
 	struct index index;
-	int64_t ratio;
-	int64_t first_address;
-	int64_t stride;
+	int64_t ratio, first_address, stride;
 	int64_t sum = INT64_MAX;
 
 	for (uint32_t i = 0; i < access->bound_count; i++) {
@@ -175,8 +173,7 @@ static bool read_box(struct footprint_access *access, const struct atom_sizes *s
 
 	*is_empty_out = false;
 	for (uint32_t i = 0; i < access->bound_count; i++) {
-		int64_t low;
-		int64_t high;
+		int64_t low, high;
 
 		if (!affine_range(&access->bounds[i], sizes, &low, &high))
 			return false;
@@ -327,8 +324,7 @@ static bool add_rows(struct footprint *rows, const struct box *box)
 static double bytes_of_rows(const struct footprint *footprint)
 {
 	struct footprint rows = {0};
-	double row_count = 0;
-	double bytes = 0;
+	double row_count = 0, bytes = 0;
 	int64_t covered = 0;
 
 	for (size_t i = 0; i < footprint->count; i++)

@@ -194,8 +194,7 @@ static uint32_t frame_of(const char *text)
 static char *utf8_of(const wchar_t *wide, char small[SMALL])
 {
 	char *text = small;
-	size_t count = 0;
-	size_t used = 0;
+	size_t count = 0, used = 0;
 
 	while (wide && count < WIDE_MAX && wide[count])
 		count++;

@@ -15,9 +15,7 @@ static uint32_t make_config(struct store *store, uint32_t kernel, uint32_t last,
 			    const struct launch_config *config)
 {
 	struct row_config *rows = store_config_rows(store);
-	uint32_t flags = 0;
-	uint32_t others = 0;
-	uint32_t own = 0;
+	uint32_t flags = 0, others = 0, own = 0;
 	uint32_t at = last;
 
 	if (last) {

@@ -171,8 +171,7 @@ static const char *find_directory(char *const *inputs, size_t count, const char 
 	const char *name;
 	char *parent = parent_of(path, &name);
 	const char *found = NULL;
-	struct stat directory;
-	struct stat st;
+	struct stat directory, st;
 
 	if (input_is_profile_name(name) && stat(parent, &directory) == 0)
 		for (size_t i = 0; i < count && !found; i++)

@@ -70,8 +70,7 @@ static void watch_signals(void)
 /* Blocks the signals while the temporary file and `temporary` change together. */
 static sigset_t hold_signals(void)
 {
-	sigset_t held;
-	sigset_t before;
+	sigset_t held, before;
 
 	sigemptyset(&held);
 	for (size_t i = 0; i < ARRAY_LENGTH(ending_signals); i++)

@@ -433,8 +433,7 @@ int compare_runs(struct view *view, struct input *base, struct input *input,
 		 const struct options *options, struct proton_error *err)
 {
 	struct comparison comparison;
-	struct runs before = {0};
-	struct runs after = {0};
+	struct runs before = {0}, after = {0};
 	struct why why = {0};
 
 	*view = (struct view){0};

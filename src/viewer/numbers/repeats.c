@@ -29,8 +29,7 @@ struct repeats repeats_of(double *values, size_t count, size_t zeros)
 	struct repeats repeats = {count + zeros, NAN, NAN, NAN};
 	size_t runs = count + zeros;
 	size_t negative = 0;
-	double squares = 0;
-	double sum = 0;
+	double squares = 0, sum = 0;
 
 	if (!runs)
 		return repeats;

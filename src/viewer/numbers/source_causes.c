@@ -60,8 +60,7 @@ static uint64_t issued_at(const struct function *function, uint32_t pc)
 static void share_out(struct function *function, const struct stall *stall, const uint32_t *pcs,
 		      size_t count)
 {
-	uint64_t before = 0;
-	uint64_t all = 0;
+	uint64_t before = 0, all = 0;
 
 	for (size_t i = 0; i < count; i++)
 		all += issued_at(function, pcs[i]);

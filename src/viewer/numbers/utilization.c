@@ -67,8 +67,7 @@ static double own_number(const struct util *util, const struct raw_metric *raw, 
 static double peak_of_node(const struct util *util, uint32_t node, size_t width)
 {
 	const struct profile_kernel *kernels = util->profile->kernels;
-	double capacity = 0;
-	double total_ns = 0;
+	double capacity = 0, total_ns = 0;
 
 	for (uint32_t i = util->profile->nodes[node].first_kernel; i; i = kernels[i].next) {
 		const struct peaks *peaks = &util->peaks[kernels[i].device];

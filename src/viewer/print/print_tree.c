@@ -167,8 +167,7 @@ static size_t number_column_width(const struct printer *printer, const struct me
 {
 	const struct view *view = printer->view;
 	char text[NUMBER_FORMAT_BYTES];
-	double largest = 0;
-	double smallest = 0;
+	double largest = 0, smallest = 0;
 	size_t widest = 1;
 	bool has_tiny = false;
 

@@ -75,8 +75,7 @@ void text_shorten(struct out *out, const char *text, size_t length, size_t colum
 	size_t mark_columns = text_columns(mark, strlen(mark));
 	size_t space = columns > mark_columns ? columns - mark_columns : 0;
 	size_t tail = keep_end ? space : space / 2;
-	size_t passed = 0;
-	size_t i = 0;
+	size_t passed = 0, i = 0;
 
 	if (total <= columns) {
 		out_bytes(out, text, length);

@@ -33,8 +33,7 @@ void progress_disable(void)
 static size_t put_number(char *text, int rest)
 {
 	char digits[12];
-	size_t count = 0;
-	size_t length = 0;
+	size_t count = 0, length = 0;
 
 	do {
 		digits[count++] = (char)('0' + rest % 10);

@@ -178,8 +178,7 @@ static int find_subtrees(const struct profile *profile, const char *pattern, boo
 int filter_select(const struct profile *profile, const char *include, const char *exclude,
 		  bool **keeps_out, const char **none_out, struct proton_error *err)
 {
-	bool *keeps = NULL;
-	bool *excluded = NULL;
+	bool *keeps = NULL, *excluded = NULL;
 	int status = PROTON_OK;
 
 	*none_out = NULL;

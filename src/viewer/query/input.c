@@ -443,8 +443,7 @@ struct profile *input_load_unit(struct input *input, const struct input_unit *un
 static const char *remedy_of(const char *cause)
 {
 	static const struct {
-		const char *cause;
-		const char *remedy;
+		const char *cause, *remedy;
 	} remedies[] = {
 		{"profile storage full", "free disk space, use fewer contexts, or clear phases"},
 		{"without a known launch", "start the session before the launches of interest"},
@@ -490,8 +489,7 @@ static bool has_partial(const struct profile *profile, const struct profile_node
 static void report_partial(const struct profile *profile)
 {
 	char names[256] = "";
-	size_t used = 0;
-	size_t count = 0;
+	size_t used = 0, count = 0;
 
 	for (size_t i = 0; i < profile->node_count; i++) {
 		char name[80];

@@ -12,8 +12,7 @@
 static enum options_result parse_metrics(void *into, const char *value, struct proton_error *err)
 {
 	struct query_options *query = into;
-	char *rest;
-	char *part;
+	char *rest, *part;
 
 	FREE_ALL(query->metrics_text, query->metrics);
 	query->metrics = NULL;

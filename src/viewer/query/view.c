@@ -325,8 +325,7 @@ int view_filter(struct view *view, const struct options *options, struct proton_
 /* Fills the column of cum/%, in the order of all rows. */
 static void accumulate(struct view *view)
 {
-	double *cumulative = NULL;
-	double sum = 0;
+	double *cumulative = NULL, sum = 0;
 	struct walk_step step;
 	struct walk walk;
 

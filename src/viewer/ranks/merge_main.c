@@ -103,9 +103,7 @@ static char *output_for(const struct merge_options *options, const char *path)
 static char **share_paths(struct processes self, const struct input *input, size_t *count_out)
 {
 	char *bytes = NULL;
-	size_t length = 0;
-	size_t capacity = 0;
-	size_t used = 0;
+	size_t length = 0, capacity = 0, used = 0;
 
 	for (size_t i = 0; input && i < input->count; i++) {
 		size_t size = strlen(input->paths[i]) + 1;

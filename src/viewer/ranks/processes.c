@@ -52,8 +52,7 @@ static const char *const suffixes[] = {
 
 static bool is_of_launcher(const char *name, size_t length)
 {
-	bool has_prefix = false;
-	bool has_suffix = false;
+	bool has_prefix = false, has_suffix = false;
 
 	for (size_t i = 0; i < ARRAY_LENGTH(prefixes); i++)
 		has_prefix |= strncmp(name, prefixes[i], strlen(prefixes[i])) == 0;

@@ -281,8 +281,7 @@ struct profile *rank_input_next(struct input *input, bool has_columns)
 static void report_sum(const struct input *input, size_t count)
 {
 	char text[400] = "";
-	size_t used = 0;
-	size_t named = 0;
+	size_t used = 0, named = 0;
 	bool are_jobs = true;
 
 	if (input->is_sum_meant || input_is_refused(input))

@@ -39,8 +39,7 @@ static const char *text_of(struct table *table, const struct profile *sum, uint3
 	while (table->text_count < sum->node_count) {
 		uint32_t made = (uint32_t)table->text_count;
 		char *path = rank_path(sum, made, NAMES_RAW);
-		struct out name;
-		struct out text;
+		struct out name, text;
 		size_t length;
 
 		out_init(&name, -1);
@@ -83,8 +82,7 @@ static void write_series(struct table *table, const struct rank_scan_step *step,
 
 static void write_metric(struct table *table, const struct rank_scan_step *step, const char *name)
 {
-	struct metric_column column = {0};
-	struct metric_column own = {0};
+	struct metric_column column = {0}, own = {0};
 	struct proton_error none;
 
 	if (derive_column(step->metrics, name, &column, &none) == PROTON_OK && column.values) {

@@ -87,8 +87,7 @@ static char *hide_by_pattern(const char *text, const regex_t *pattern)
 {
 	regmatch_t match;
 	int flags = 0;
-	char *name;
-	char *out;
+	char *name, *out;
 
 	if (regexec(pattern, text, 1, &match, 0) != 0)
 		return NULL;

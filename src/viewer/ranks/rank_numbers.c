@@ -148,8 +148,7 @@ static size_t chain_of(const struct profile *profile, uint32_t node, enum name_s
 		       size_t max, uint32_t **chain_out)
 {
 	uint32_t *chain = NULL;
-	size_t depth = 0;
-	size_t bytes = 0;
+	size_t depth = 0, bytes = 0;
 	struct out name;
 
 	out_init(&name, -1);

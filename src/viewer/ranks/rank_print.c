@@ -25,8 +25,7 @@
 static size_t report_of_state(const struct profile_ranks *ranks, uint32_t state)
 {
 	char text[256] = "";
-	size_t used = 0;
-	size_t count = 0;
+	size_t used = 0, count = 0;
 
 	for (size_t i = 0; i < ranks->count; i++) {
 		if (ranks->rows[i].state != state)
@@ -176,8 +175,7 @@ static double print_summary(const struct profile_ranks *ranks, struct out *out)
 	uint32_t *host_of = rank_hosts(ranks, &known);
 	bool *has_profile = xcalloc(known, sizeof(*has_profile)); /* by host */
 	struct rank_row time = {0};
-	size_t hosts = 0;
-	size_t lossy = 0;
+	size_t hosts = 0, lossy = 0;
 	const char *between = ": ";
 
 	for (size_t i = 0; i < ranks->count; i++) {

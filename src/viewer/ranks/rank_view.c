@@ -182,8 +182,7 @@ static int rank_gate_check(const struct gate *gate, const struct rank_rows *rows
 	double divisor = 1;
 	enum rank_number number = find_rank_number(gate->metric, rows->metric, &divisor);
 	struct gate_numbers values = {.is_inclusive = rows->is_inclusive};
-	double *after;
-	double *before;
+	double *after, *before;
 	int status = check_percent(gate, err);
 
 	*result = (struct gate_result){.gate = gate};
@@ -297,8 +296,7 @@ static int report_job(const struct options *options, const struct job *job,
 
 int rank_view_run(const struct options *options, struct input *input, struct input *base)
 {
-	struct job job = {0};
-	struct job before = {0};
+	struct job job = {0}, before = {0};
 	struct proton_error err = {0};
 	bool has_base = base->count > 0;
 	int status = job_init(&job, input, &options->query, &err);

@@ -273,8 +273,7 @@ static void begin_asking(void)
 
 void pcs_modules_want(uint64_t crc, uint32_t function)
 {
-	bool is_new = true;
-	bool begins = false;
+	bool is_new = true, begins = false;
 
 	pthread_mutex_lock(&lock);
 	for (uint32_t i = 0; i < wanted_count; i++)

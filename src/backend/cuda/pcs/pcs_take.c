@@ -112,8 +112,7 @@ void pcs_take(struct pcs_context *context, struct pcs_data *data)
 {
 	struct sample_totals totals = {.profiler = data->non_user};
 	const struct sample_totals none = {0};
-	uint32_t correlation = 0;
-	uint32_t function = 0;
+	uint32_t correlation = 0, function = 0;
 	const char *name = NULL;
 	uint64_t crc = 0;
 	uint32_t next = 0;
