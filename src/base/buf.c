@@ -270,9 +270,7 @@ static int read_all(int fd, const char *path, const struct file_limits *limits, 
 		if (n < 0)
 			return err_errno(err, errno, "cannot read %s", path);
 		*length = (size_t)n;
-		int status = limits->check_head(path, *bytes, *length, err);
-		if (status != PROTON_OK)
-			return status;
+		TRY(limits->check_head(path, *bytes, *length, err));
 		if (is_sparse(fd, length))
 			return read_data(fd, path, *length, bytes, err);
 	}

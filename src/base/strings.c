@@ -6,9 +6,7 @@
 int strings_init(struct strings *strings, size_t reserve_bytes, struct proton_error *err)
 {
 	*strings = (struct strings){0};
-	int status = region_reserve(&strings->pool, reserve_bytes, 1 << 16, 1, err);
-	if (status != PROTON_OK)
-		return status;
+	TRY(region_reserve(&strings->pool, reserve_bytes, 1 << 16, 1, err));
 	if (strings_add(strings, "", 0) == STRING_NONE) {
 		region_release(&strings->pool);
 		return err_nomem(err);

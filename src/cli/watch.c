@@ -268,14 +268,12 @@ static int print_update(struct watch *watch, const struct update *update, struct
 /* The driver without what CUDA_INJECTION64_PATH names, and with the GPUs' order of nvidia-smi. */
 static int begin_driver(struct watch *watch, struct proton_error *err)
 {
-	int status, count = 0;
+	int count = 0;
 
 	unsetenv("CUDA_INJECTION64_PATH");
 	unsetenv("CUDA_VISIBLE_DEVICES");
 	setenv("CUDA_DEVICE_ORDER", "PCI_BUS_ID", 1);
-	status = driver_load_cuda(FOR_RECORDING, err);
-	if (status != PROTON_OK)
-		return status;
+	TRY(driver_load_cuda(FOR_RECORDING, err));
 	if (!libcuda.cuInit || libcuda.cuInit(0) != 0 || libcuda.cuDeviceGetCount(&count) != 0)
 		return err_set(err, PROTON_E_UNSUPPORTED,
 			       "CUDA cannot be initialized; see whether nvidia-smi works");

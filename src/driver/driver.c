@@ -131,10 +131,7 @@ int driver_look(struct proton_error *err)
 
 static int bind(bool is_amd, struct proton_error *err)
 {
-	int status = is_amd ? hip_driver_bind(&libhip, err) : load_cuda(FOR_INTRA, err);
-
-	if (status != PROTON_OK)
-		return status;
+	TRY(is_amd ? hip_driver_bind(&libhip, err) : load_cuda(FOR_INTRA, err));
 	driver = is_amd ? libhip : libcuda;
 	if (!is_amd && missing_for(FOR_CALIBRATION))
 		driver.cuModuleLoadData = NULL; /* which calibrate() checks */

@@ -385,10 +385,8 @@ int export_chrome_part(const struct profile *profile, const struct trace_part *p
 {
 	struct chrome chrome = {.part = part, .out = out, .profile = profile};
 	struct out pending = OUT_IN_MEMORY;
-	int status = timeline_init(&chrome.timeline, profile, err);
 
-	if (status != PROTON_OK)
-		return status;
+	TRY(timeline_init(&chrome.timeline, profile, err));
 	if (part->gzip)
 		chrome.out = &pending;
 	if (part->count > 1)
@@ -400,7 +398,7 @@ int export_chrome_part(const struct profile *profile, const struct trace_part *p
 		.pid = OUT_IN_MEMORY,
 		.tid = OUT_IN_MEMORY,
 	};
-	status = write_events(&chrome, err);
+	int status = write_events(&chrome, err);
 	out_fini(&pending);
 	for (size_t i = 0; chrome.kept && i < profile->node_count; i++)
 		free(chrome.kept[i]);

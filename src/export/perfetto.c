@@ -691,10 +691,8 @@ int export_perfetto_part(const struct profile *profile, const struct trace_part 
 			     .packets = OUT_IN_MEMORY,
 			     .text = OUT_IN_MEMORY};
 	const struct timeline_sink sink = {&p, write_track, write_slice, end_track};
-	int status = timeline_init(&p.timeline, profile, err);
 
-	if (status != PROTON_OK)
-		return status;
+	TRY(timeline_init(&p.timeline, profile, err));
 	p.writer.out = &p.packets;
 	p.known_frames = new_bits(&p, profile->frame_count);
 	p.known_stacks = new_bits(&p, profile->node_count);

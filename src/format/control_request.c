@@ -69,12 +69,8 @@ int control_request_read(const char *bytes, size_t length, struct control_reques
 			       "unknown command \"%.64s\"; there are start, stop, snapshot, "
 			       "status and leave",
 			       command);
-	for (const char *at = command + strlen(command) + 1; at < end; at += strlen(at) + 1) {
-		int status = take_option(at, &request, err);
-
-		if (status != PROTON_OK)
-			return status;
-	}
+	for (const char *at = command + strlen(command) + 1; at < end; at += strlen(at) + 1)
+		TRY(take_option(at, &request, err));
 	*out = request;
 	return PROTON_OK;
 }

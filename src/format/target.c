@@ -251,16 +251,14 @@ int target_stem(const char *name, char **stem_out, struct proton_error *err)
 	size_t length = length_without_suffix(base);
 	char directory[PATH_MAX];
 	char current[PATH_MAX] = "";
-	int status = check_name(name, base, err);
 
-	if (status != PROTON_OK)
-		return status;
+	TRY(check_name(name, base, err));
 	if (*name != '/' && !getcwd(current, sizeof(current)))
 		return err_errno(err, errno, "cannot determine the current directory");
 	if (strlen(current) + 1 + strlen(name) + NAME_TAIL_MAX >= PATH_MAX)
 		return err_set(err, PROTON_E_INVALID, "the output name '%.20s...' is too long",
 			       name);
-	status = check_directory(name, directory, err);
+	int status = check_directory(name, directory, err);
 	if (status == PROTON_OK)
 		status = check_length(directory, base, length, err);
 	if (status != PROTON_OK)

@@ -368,10 +368,7 @@ static int take_name(struct working_file *file, bool must_be_new, struct proton_
 	int fd = -1;
 
 	for (uint32_t i = 0; i < ATTEMPTS_MAX; i++) {
-		int status = try_name(file, must_be_new, &fd, err);
-
-		if (status != PROTON_OK)
-			return status;
+		TRY(try_name(file, must_be_new, &fd, err));
 		if (fd < 0)
 			continue;
 		if (file->earlier)

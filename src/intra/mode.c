@@ -284,10 +284,8 @@ int instrument_mode_read(const char *text, struct instrument_mode *mode, struct 
 			       shown(name), name.at);
 	while (rest.length) {
 		struct slice part = slice_trim(slice_take_until(&rest, ':'));
-		int status = part.length ? read_key(&reading, part) : PROTON_OK;
 
-		if (status != PROTON_OK)
-			return status;
+		TRY(part.length ? read_key(&reading, part) : PROTON_OK);
 	}
 	/* "mma" is a mode of upstream, and has its dots as there. */
 	if (!(reading.seen & 1u << BUDGET) && reading.seen & 1u << AUTO && values[AUTO])

@@ -25,11 +25,9 @@ static int load_profile_file(const char *bytes, size_t length, char **keep, stru
 			     struct proton_error *err)
 {
 	struct profile_view view;
-	int status = profile_view_open(&view, bytes, length, err);
 
-	if (status != PROTON_OK)
-		return status;
-	status = profile_load_view(&view, PHASE_ALL, out, err);
+	TRY(profile_view_open(&view, bytes, length, err));
+	int status = profile_load_view(&view, PHASE_ALL, out, err);
 	if (status == PROTON_OK && (*out)->trace) {
 		status = trace_own((*out)->trace, &view, keep, err);
 		if (status != PROTON_OK)
@@ -238,11 +236,9 @@ static int load_whole(const char *path, struct profile_bytes *kept, struct profi
 	const char *name = strcmp(path, "-") == 0 ? "standard input" : path;
 	char *bytes;
 	size_t length;
-	int status = file_read_all(path, &limits, &bytes, &length, err);
 
-	if (status != PROTON_OK)
-		return status;
-	status = load_bytes(name, bytes, length, kept ? NULL : &bytes, out, err);
+	TRY(file_read_all(path, &limits, &bytes, &length, err));
+	int status = load_bytes(name, bytes, length, kept ? NULL : &bytes, out, err);
 	give_bytes(status == PROTON_OK ? kept : NULL, bytes, length);
 	return status;
 }
@@ -309,13 +305,9 @@ int profile_load_file(const char *path, struct profile **out, struct proton_erro
 int profile_load_next(const char *path, struct profile_bytes *kept, uint64_t *more_bytes,
 		      struct profile **out, struct proton_error *err)
 {
-	int status = *out ? PROTON_OK
-		     : kept && kept->bytes
-			     ? profile_load_bytes(path, kept->bytes, kept->length, out, err)
-			     : load_file(path, kept, out, err);
-
-	if (status != PROTON_OK)
-		return status;
+	TRY(*out                  ? PROTON_OK
+	    : kept && kept->bytes ? profile_load_bytes(path, kept->bytes, kept->length, out, err)
+				  : load_file(path, kept, out, err));
 	*more_bytes += (*out)->more_bytes;
 	if (*more_bytes <= LOAD_BYTES_MORE)
 		return PROTON_OK;

@@ -300,10 +300,8 @@ int rollup_extreme(const struct profile *profile, bool is_min, struct column *ou
 		   struct proton_error *err)
 {
 	struct column column;
-	int status = column_init(&column, profile, false, err);
 
-	if (status != PROTON_OK)
-		return status;
+	TRY(column_init(&column, profile, false, err));
 	uint8_t *states = calloc(profile->node_count, 1);
 	if (!states) {
 		column_fini(&column);

@@ -217,13 +217,11 @@ static int disassemble(struct sass *sass, char *path, struct proton_error *err)
 	const struct disassembler_limits limits = {SASS_LIMIT_MS, SASS_MEMORY_BYTES};
 	struct out out;
 	char *program;
-	int status = disassembler_find(machine, &program, err);
 
-	if (status != PROTON_OK)
-		return status;
+	TRY(disassembler_find(machine, &program, err));
 	out_init(&out, -1);
 	out.limit = TEXT_MAX(length);
-	status = disassembler_run(machine, program, sass->bytes, length, limits, &out, err);
+	int status = disassembler_run(machine, program, sass->bytes, length, limits, &out, err);
 	if (status == PROTON_OK && path)
 		write_cache(path, &out);
 	if (status == PROTON_OK) {

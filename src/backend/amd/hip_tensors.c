@@ -197,10 +197,8 @@ static int launch_append(struct append *append, uint64_t id, uint64_t address, u
 			 struct proton_error *err)
 {
 	struct slot *slot;
-	int status = take_slot(bytes, &slot, err);
 
-	if (status != PROTON_OK)
-		return status;
+	TRY(take_slot(bytes, &slot, err));
 	slot->id = id;
 	slot->bytes = bytes;
 	slot->is_captured = append->is_capturing;

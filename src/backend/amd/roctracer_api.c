@@ -49,10 +49,7 @@ int roctracer_api_load(struct proton_error *err)
 
 int roctracer_api_load_hip(struct proton_error *err)
 {
-	int status = driver_load_hip(err);
-
-	if (status != PROTON_OK)
-		return status;
+	TRY(driver_load_hip(err));
 	void *library = amd_library_open(AMD_HIP, err);
 	if (!library)
 		return PROTON_E_NOLIB;

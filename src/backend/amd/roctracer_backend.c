@@ -81,18 +81,13 @@ static int set_memory_now(bool is_wanted, struct proton_error *err)
 /* HIP is loaded: roctracer is used from here on. On failure nothing stays enabled. */
 static int begin_recording(struct proton_error *err)
 {
-	int status = roctracer_api_load_hip(err);
-
-	if (status != PROTON_OK)
-		return status;
+	TRY(roctracer_api_load_hip(err));
 	was_used = true;
 	await_records_start(&vendor);
 	hip_replays_start(HIP_REPLAYS_BY_ARRIVAL);
-	status = roctracer_launches_start(err);
-	if (status != PROTON_OK)
-		return status;
-	status = roctracer_records_start(err)
-			 ?: (wants_memory ? set_memory_now(true, err) : PROTON_OK);
+	TRY(roctracer_launches_start(err));
+	int status = roctracer_records_start(err)
+			     ?: (wants_memory ? set_memory_now(true, err) : PROTON_OK);
 	if (status != PROTON_OK) {
 		roctracer_records_stop();
 		roctracer_launches_stop();

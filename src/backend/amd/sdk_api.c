@@ -185,11 +185,8 @@ static int refuse_library(const char *what, const char *lacking, struct proton_e
 /* Without these the library would be asked for all calls of HIP, and none would be understood. */
 static int find_calls(struct proton_error *err)
 {
-	int status = SDK_CALL(err, iterate_callback_tracing_kind_operations, sdk_kinds.hip,
-			      note_call, NULL);
-
-	if (status != PROTON_OK)
-		return status;
+	TRY(SDK_CALL(err, iterate_callback_tracing_kind_operations, sdk_kinds.hip, note_call,
+		     NULL));
 	for (uint32_t i = 0; i < SDK_OPERATION_MAX; i++)
 		if (sdk_calls[i].kind == SDK_CALL_LAUNCH)
 			return PROTON_OK;

@@ -557,10 +557,7 @@ static void clear_samples(void)
 
 int sdk_pc_sampling_start(struct proton_error *err)
 {
-	int status = check_configured(err);
-
-	if (status != PROTON_OK)
-		return status;
+	TRY(check_configured(err));
 	if (mode_interval && mode_interval != used_interval)
 		message_once("PC sampling uses the interval %" PRIu64 " instead of %" PRIu64
 			     ": it must be one that the GPU offers, and it is fixed when Proton "
@@ -568,7 +565,7 @@ int sdk_pc_sampling_start(struct proton_error *err)
 			     " sets it before that",
 			     used_interval, mode_interval);
 	start_samples();
-	status = SDK_CALL(err, start_context, context);
+	int status = SDK_CALL(err, start_context, context);
 	atomic_store(&is_on, status == PROTON_OK);
 	return status;
 }

@@ -77,11 +77,9 @@ static int add_buffer(struct sdk_context context, int kind, struct sdk_buffer *b
 {
 	size_t wanted = records_buffer_bytes();
 	size_t bytes = wanted < SDK_BUFFER_BYTES ? wanted : SDK_BUFFER_BYTES;
-	int status = SDK_CALL(err, create_buffer, context, bytes, bytes / 2, SDK_POLICY_LOSSLESS,
-			      sdk_records_on_buffer, NULL, buffer);
 
-	if (status != PROTON_OK)
-		return status;
+	TRY(SDK_CALL(err, create_buffer, context, bytes, bytes / 2, SDK_POLICY_LOSSLESS,
+		     sdk_records_on_buffer, NULL, buffer));
 	if (thread.handle && sdk.assign_callback_thread)
 		sdk.assign_callback_thread(*buffer, thread);
 	return SDK_CALL(err, configure_buffer_tracing_service, context, kind, NULL, 0, *buffer);

@@ -432,9 +432,7 @@ int activity_start(bool is_again, bool is_window, struct proton_error *err)
 	set_buffer_bytes(records_buffer_bytes());
 	clear_names();
 	await_records_start(&vendor);
-	int status = interface_register(&buffers, read_clock, &has_clock, err);
-	if (status != PROTON_OK)
-		return status;
+	TRY(interface_register(&buffers, read_clock, &has_clock, err));
 	if (has_clock)
 		record_times_are_ours();
 	else

@@ -114,12 +114,10 @@ static int try_begin(const struct attach_wishes *wishes, struct proton_error *er
 
 	if (is_first)
 		hold_start();
-	int status = callbacks_start(!wishes->mode.samples, err);
-	if (status != PROTON_OK)
-		return status;
+	TRY(callbacks_start(!wishes->mode.samples, err));
 	attaches += is_first;
 	is_attached = true;
-	status = end_earlier_sampling(err);
+	int status = end_earlier_sampling(err);
 	if (status != PROTON_OK) {
 		callbacks_stop(); /* they count calls until it has ended */
 		return status;

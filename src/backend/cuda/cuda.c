@@ -75,9 +75,7 @@ static void on_idle(void)
 static int begin_recording(struct proton_error *err)
 {
 	atomic_store(&cupti_process, getpid());
-	int status = attach_begin(&wishes, err);
-	if (status != PROTON_OK)
-		return status;
+	TRY(attach_begin(&wishes, err));
 	flush_thread_start(on_idle, gpu_state_sample);
 	atomic_store(&state, STATE_ON);
 	if (wishes.mode.in_windows)

@@ -329,9 +329,7 @@ static int start_intra(const char *mode, struct proton_error *err)
 	if (status != PROTON_OK)
 		return status;
 	loaded_kernels_reset();
-	status = launch_queue_start(&read, err);
-	if (status != PROTON_OK)
-		return status;
+	TRY(launch_queue_start(&read, err));
 	atomic_store(&launches_kept, read.launches);
 	atomic_store(&budget, read.budget);
 	atomic_store(&is_running, true);

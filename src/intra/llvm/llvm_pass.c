@@ -192,10 +192,7 @@ static int size_rings(struct emit *emit, struct instrument_layout *layout, struc
 	if (emit->sums) {
 		min = wanted = want_words(emit->sums);
 	} else {
-		int status = want_ring(emit, layout, &wanted, err);
-
-		if (status != PROTON_OK)
-			return status;
+		TRY(want_ring(emit, layout, &wanted, err));
 		min = layout->slack_bytes;
 	}
 	uint32_t slack = layout->slack_bytes;
@@ -399,15 +396,13 @@ int instrument_llvm(const char *text, size_t length, const struct instrument_opt
 	char *moved;
 
 	*out = (struct instrument_result){.shared_bytes = options->shared_bytes};
-	int status = ir_module_read(text, length, &function, err);
-	if (status != PROTON_OK)
-		return status;
+	TRY(ir_module_read(text, length, &function, err));
 	out->ignored_markers = function.unknown_markers;
 	if (function.unknown_markers)
 		snprintf(out->ignored_reason, sizeof(out->ignored_reason),
 			 "cannot parse the marker in line %u of the kernel's LLVM IR",
 			 function.unknown_line + 1);
-	status = reorder(&function, options, out, &moved, err);
+	int status = reorder(&function, options, out, &moved, err);
 	if (status == PROTON_OK) {
 		out->ignored_markers += function.outside_markers;
 		if (!*out->ignored_reason)

@@ -377,9 +377,7 @@ static int find_callee(struct search *search, struct proton_error *err)
 	for (uint32_t c = 0; c < search->candidate_count; c++)
 		search->candidates[c].is_wanted = search->candidates[c].marker_count > 0;
 	spread_all(search, spread_wanted);
-	status = find_obstacles(search, err);
-	if (status != PROTON_OK)
-		return status;
+	TRY(find_obstacles(search, err));
 	find_uncalled(search);
 	for (uint32_t c = 0; c < search->candidate_count; c++) {
 		struct candidate *candidate = &search->candidates[c];

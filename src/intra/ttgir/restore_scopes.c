@@ -59,9 +59,7 @@ int ttgir_strip_markers(const char *text, size_t length, enum ttgir_strip_marker
 	struct marker marker;
 
 	*result = (struct ttgir_result){0};
-	int status = mlir_regions_read(whole, &lines, err);
-	if (status != PROTON_OK)
-		return status;
+	TRY(mlir_regions_read(whole, &lines, err));
 	out_init(&writer.out, -1);
 	for (uint32_t i = 0; i < lines.count; i++) {
 		const struct mlir_region_line *line = &lines.at[i];
@@ -565,10 +563,8 @@ static int write_text(struct relocation *re, struct slice text, struct ttgir_res
 {
 	struct mlir_writer writer;
 	uint32_t next = 0;
-	int status = mlir_writer_init(&writer, text, false, re->err);
 
-	if (status != PROTON_OK)
-		return status;
+	TRY(mlir_writer_init(&writer, text, false, re->err));
 	ARRAY_SORT(re->insertions, re->insertion_count, compare_insertions);
 	for (uint32_t i = 0; i < re->lines.count; i++) {
 		write_insertions(re, &writer, i, false, &next);

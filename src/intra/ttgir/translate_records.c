@@ -151,9 +151,7 @@ static int read_arguments(struct translation *t, struct slice rest)
 	for (uint32_t i = 0; i < t->operand_count && (item = take_item(&rest)).length; i++) {
 		if (t->operands[i] == NO_EVENT)
 			continue;
-		int status = add_event(t, take_register(&item), t->events[t->operands[i]].name);
-		if (status != PROTON_OK)
-			return status;
+		TRY(add_event(t, take_register(&item), t->events[t->operands[i]].name));
 	}
 	return PROTON_OK;
 }
@@ -262,11 +260,9 @@ int ttgir_translate_records(const char *text, size_t length, bool is_amd,
 	*result = (struct ttgir_result){0};
 	if (!slice_find(whole, "proton."))
 		return PROTON_OK;
-	int status = mlir_writer_init(&t.writer, whole, is_amd, err);
-	if (status != PROTON_OK)
-		return status;
+	TRY(mlir_writer_init(&t.writer, whole, is_amd, err));
 	t.events = calloc(EVENTS_MAX, sizeof(*t.events));
-	status = t.events ? translate(&t, whole) : err_nomem(err);
+	int status = t.events ? translate(&t, whole) : err_nomem(err);
 	result->scope_count = t.writer.marker_count;
 	if (status == PROTON_OK)
 		status = mlir_writer_finish(&t.writer, t.writer.marker_count || t.event_count,

@@ -204,10 +204,8 @@ static int run_stop(struct control *shared, const struct control_request *reques
 	pthread_mutex_unlock(&registry.lock);
 	if (!format)
 		return PROTON_E_INVALID;
-	int status = functions ? functions->finalize(started, name, err)
-			       : proton_finalize(started, name, err);
-	if (status != PROTON_OK)
-		return status;
+	TRY(functions ? functions->finalize(started, name, err)
+		      : proton_finalize(started, name, err));
 	started = -1;
 	proton_last_summary(summary, sizeof(summary));
 	/* The first line is for scripts. */
@@ -433,12 +431,9 @@ static int keep_defaults(const struct proton_session_options *given, struct prot
 	char *copies[CONTROL_OPTION_COUNT];
 	char *stem = NULL;
 	bool has_all;
-	int status;
 
 	/* Now, because the program may change its directory. */
-	status = target_is_standard_output(name) ? PROTON_OK : target_stem(name, &stem, err);
-	if (status != PROTON_OK)
-		return status;
+	TRY(target_is_standard_output(name) ? PROTON_OK : target_stem(name, &stem, err));
 	values[CONTROL_NAME] = stem ? stem : name;
 	if (given) {
 		values[CONTROL_BACKEND] = given->backend;

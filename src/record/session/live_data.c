@@ -192,9 +192,7 @@ static int plan_snapshot(struct session *session, const char *name, const char *
 		return PROTON_E_INVALID;
 	if (plan->format == &output_none)
 		return err_set(err, PROTON_E_INVALID, "a snapshot needs an output format");
-	int status = name_snapshot(session, name, plan, err);
-	if (status != PROTON_OK)
-		return status;
+	TRY(name_snapshot(session, name, plan, err));
 	plan->no_clobber = session->flags & PROTON_SESSION_NO_CLOBBER;
 	pthread_mutex_lock(&session->lock);
 	store_counters_add_folded(&session->store);
@@ -209,7 +207,7 @@ static int plan_snapshot(struct session *session, const char *name, const char *
 			       "a session without a working file has no snapshot in the format "
 			       "proton; use hatchet");
 	adding_pause(session);
-	status = output_load_phase(session, PHASE_ALL, &plan->profile, err);
+	int status = output_load_phase(session, PHASE_ALL, &plan->profile, err);
 	adding_resume(session);
 	return status;
 }
@@ -257,14 +255,12 @@ int proton_snapshot(int id, const char *name, const char *format, char *path_out
 		    struct proton_error *err)
 {
 	struct snapshot_plan plan = {0};
-	int status = registry_flush_backends(id, err);
 
-	if (status != PROTON_OK)
-		return status;
+	TRY(registry_flush_backends(id, err));
 	struct session *session = registry_get(id, err);
 	if (!session)
 		return PROTON_E_RANGE;
-	status = plan_snapshot(session, name, format, &plan, err);
+	int status = plan_snapshot(session, name, format, &plan, err);
 	pthread_mutex_unlock(&registry.lock);
 	if (status == PROTON_OK)
 		status = write_snapshot(&plan, err);

@@ -202,13 +202,11 @@ int output_open(struct session *session, struct proton_error *err)
 
 	if (!session->path)
 		return create_store(session, NULL, err);
-	int status = check_target(session, err);
-	if (status != PROTON_OK)
-		return status;
+	TRY(check_target(session, err));
 	file_replace_clean(session->path);
 	if (asprintf(&working, "%s.proton", session->path) < 0)
 		return err_nomem(err);
-	status = create_store(session, working, err);
+	int status = create_store(session, working, err);
 	if (status == PROTON_E_BUSY)
 		status = open_under_own_name(session, working, err);
 	if (status == PROTON_E_UNSUPPORTED)
@@ -256,10 +254,8 @@ static int export_to_path(struct session *session, const struct export_format *f
 			  const struct profile *profile, const char *path, struct proton_error *err)
 {
 	bool has_earlier = false;
-	int status = target_check(path, may_not_replace(session), &has_earlier, err);
 
-	if (status != PROTON_OK)
-		return status;
+	TRY(target_check(path, may_not_replace(session), &has_earlier, err));
 	if (has_earlier && store_counters_are_zero(&session->store, false) &&
 	    is_worth_keeping(path)) {
 		note_kept(session, path);
@@ -347,13 +343,11 @@ int output_write_packed(struct profile_view *view, const char *path, bool is_exc
 			struct proton_error *err)
 {
 	struct file_replace file;
-	int status = file_replace_begin(&file, path, err);
 
-	if (status != PROTON_OK)
-		return status;
+	TRY(file_replace_begin(&file, path, err));
 	view->end_ns = clock_real_ns();
 	file.is_exclusive = is_exclusive;
-	status = file_replace_end(&file, profile_view_write(view, &file.out, err), err);
+	int status = file_replace_end(&file, profile_view_write(view, &file.out, err), err);
 	if (status == PROTON_OK)
 		note_written(path);
 	return status;

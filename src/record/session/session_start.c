@@ -177,9 +177,7 @@ static int prepare_process(struct proton_error *err)
 
 	if (status != PROTON_OK || prepared)
 		return status;
-	status = session_prepare(err);
-	if (status != PROTON_OK)
-		return status;
+	TRY(session_prepare(err));
 	pthread_atfork(on_fork, on_parent, on_child);
 	for (int i = 0; i < EXITING_THREADS_MAX; i++)
 		atexit(finalize_at_exit);
@@ -300,13 +298,11 @@ static int add_session(const struct settings *settings, const char *path, int *i
 		       struct proton_error *err)
 {
 	struct session *session = NULL;
-	int status = open_session(settings, path, &session, err);
 
-	if (status != PROTON_OK)
-		return status;
+	TRY(open_session(settings, path, &session, err));
 	pthread_mutex_unlock(&registry.lock);
-	status = backend_use_take(settings->backend, settings->mode,
-				  settings->flags & PROTON_SESSION_MEMORY, err);
+	int status = backend_use_take(settings->backend, settings->mode,
+				      settings->flags & PROTON_SESSION_MEMORY, err);
 	pthread_mutex_lock(&registry.lock);
 	if (status == PROTON_OK) {
 		run_info_add_backend(session);
@@ -472,13 +468,9 @@ static void complete_phases(int id)
 int proton_activate(int id, struct proton_error *err)
 {
 	/* Before it is active: launches then have records. Again: it may have rested since. */
-	int status = wake_backends(id, err);
-
-	if (status == PROTON_OK)
-		status = set_active(id, true, err);
-	if (status == PROTON_OK)
-		status = wake_backends(id, err);
-	return status;
+	TRY(wake_backends(id, err));
+	TRY(set_active(id, true, err));
+	return wake_backends(id, err);
 }
 
 int proton_deactivate(int id, bool flush, struct proton_error *err)

@@ -247,9 +247,7 @@ static int add_to_node(struct store *store, uint32_t node, uint32_t epoch, uint3
 	}
 	uint32_t at = store_lists_find(store, LIST_VALUES, node, row, epoch);
 	if (!at) {
-		int status = check_type(store, node, row, epoch, name, err);
-		if (status != PROTON_OK)
-			return status;
+		TRY(check_type(store, node, row, epoch, name, err));
 		if (is_vector(metric->type) && !new_vector(store, metric->count, &vector)) {
 			store_counters_add(store, COUNTER_LOST_STORAGE, 1);
 			return PROTON_OK;

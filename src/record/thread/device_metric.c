@@ -238,10 +238,8 @@ int proton_metrics_add_device(struct proton_context where,
 {
 	const struct config *config = session_config_get(where.sessions);
 	struct device_metric reading;
-	int status = check_metric(metric, err);
 
-	if (status != PROTON_OK)
-		return status;
+	TRY(check_metric(metric, err));
 	reading = (struct device_metric){
 		.where = where,
 		.type = metric->type,

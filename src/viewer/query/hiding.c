@@ -163,10 +163,8 @@ int hiding_fold(const struct hiding *hiding, struct profile *profile, struct pro
 {
 	bool *is_hidden;
 	size_t count;
-	int status = hiding_find(hiding, profile, &is_hidden, &count, err);
 
-	if (status != PROTON_OK)
-		return status;
+	TRY(hiding_find(hiding, profile, &is_hidden, &count, err));
 	if (count)
 		profile_fold(profile, is_hidden);
 	free(is_hidden);

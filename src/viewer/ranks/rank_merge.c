@@ -408,12 +408,10 @@ int rank_merge_finish(struct rank_job *job, struct rank_parts *parts, struct pro
 		      struct proton_error *err)
 {
 	struct profile *target;
-	int status = merge_parts(job, parts->items, parts->count, &target, err);
 
-	if (status != PROTON_OK)
-		return status;
+	TRY(merge_parts(job, parts->items, parts->count, &target, err));
 	ranks_complete(target);
-	status = target->out_of_memory ? err_nomem(err) : rank_mix_check(job, target, err);
+	int status = target->out_of_memory ? err_nomem(err) : rank_mix_check(job, target, err);
 	if (status == PROTON_OK)
 		*out = target;
 	else

@@ -125,10 +125,8 @@ static int fill_rows(struct own *own, const struct hiding *hiding, struct proton
 	size_t at = (size_t)(own->rank - ranks->rows);
 	size_t hidden;
 	bool *is_hidden;
-	int status = hiding_find(hiding, own->profile, &is_hidden, &hidden, err);
 
-	if (status != PROTON_OK)
-		return status;
+	TRY(hiding_find(hiding, own->profile, &is_hidden, &hidden, err));
 	own->items = xcalloc(ranks->column_count + 1, sizeof(*own->items));
 	for (size_t c = 0; c < ranks->column_count; c++) {
 		const uint64_t *cells = ranks->cells + c * ranks->count;

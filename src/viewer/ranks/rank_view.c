@@ -80,10 +80,8 @@ static int drop_hidden(struct rank_rows *rows, const struct hiding *hiding,
 	size_t kept = 0;
 	size_t count;
 	bool *is_hidden;
-	int status = hiding_find(hiding, rows->profile, &is_hidden, &count, err);
 
-	if (status != PROTON_OK)
-		return status;
+	TRY(hiding_find(hiding, rows->profile, &is_hidden, &count, err));
 	for (size_t i = 0; i < rows->count; i++)
 		if (!is_hidden[rows->items[i].node])
 			rows->items[kept++] = rows->items[i];
@@ -97,16 +95,14 @@ static int job_init(struct job *job, struct input *input, const struct query_opt
 {
 	static const char *const time[] = {"time/ms"};
 	const char *const *metrics = query->metric_count ? query->metrics : time;
-	int status = rank_input_job(input, true, "--ranks", &job->profile, err);
 
-	if (status != PROTON_OK)
-		return status;
+	TRY(rank_input_job(input, true, "--ranks", &job->profile, err));
 	job->count = query->metric_count ? query->metric_count : 1;
 	job->tables = xcalloc(job->count, sizeof(*job->tables));
 	for (size_t i = 0; i < job->count; i++)
 		if (rank_time_divisor(metrics[i]) > 0)
 			rank_rows_of_time(&job->tables[i], job->profile, metrics[i]);
-	status = read_metrics(job, input, metrics, err);
+	int status = read_metrics(job, input, metrics, err);
 	for (size_t i = 0; i < job->count && status == PROTON_OK; i++)
 		status = drop_hidden(&job->tables[i], &query->hiding, err);
 	return status;
