@@ -2,8 +2,6 @@
 #include "base/array.h"
 
 #include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define CAPACITY_MIN 16
 

@@ -1,7 +1,6 @@
 /* Output buffers and reading of whole files. */
 #include "base/buf.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>

@@ -2,7 +2,6 @@
 #include "base/hash.h"
 
 #include <stdlib.h>
-#include <string.h>
 #include <sys/auxv.h>
 
 _Atomic uint64_t hash_secret_word;

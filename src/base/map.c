@@ -1,7 +1,6 @@
 /* Hash map with lock-free readers: insertion, growth and removal. */
 #include "base/map.h"
 
-#include <stddef.h>
 #include <sys/mman.h>
 #include <unistd.h>
 

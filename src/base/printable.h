@@ -8,8 +8,6 @@
 
 #include <ctype.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 

@@ -1,8 +1,6 @@
 /* Interned strings: hash index over a string pool. */
 #include "base/strings.h"
 
-#include <string.h>
-
 int strings_init(struct strings *strings, size_t reserve_bytes, struct proton_error *err)
 {
 	*strings = (struct strings){0};

@@ -3,9 +3,7 @@
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <strings.h>
-#include <unistd.h>
 
 #include "base/environment.h"
 #include "base/message.h"

@@ -14,7 +14,6 @@
  */
 #include <fcntl.h>
 #include <libproton/proton.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>

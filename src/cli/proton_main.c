@@ -3,7 +3,6 @@
  * options into the environment and replaces itself by the target: process id, signals, terminal and
  * exit status are those of the target.
  */
-#include <stddef.h>
 #include <string.h>
 
 #include "base/guest.h"

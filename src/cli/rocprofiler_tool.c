@@ -4,8 +4,6 @@
  * because ROCm aborts a program in which rocprofiler_configure() is visible and rocprofiler-sdk is
  * missing; libproton_inject.so is visible in every program that `proton` starts.
  */
-#include <stddef.h>
-#include <stdint.h>
 
 #include <libproton/proton.h>
 

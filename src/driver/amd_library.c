@@ -15,7 +15,6 @@
 #include "driver/amd_library.h"
 
 #include <dlfcn.h>
-#include <limits.h>
 #include <link.h>
 #include <stdatomic.h>
 #include <stdio.h>

@@ -3,7 +3,6 @@
 
 #include <dlfcn.h>
 #include <stdatomic.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 

@@ -2,7 +2,6 @@
 #include "format/profile_snapshot.h"
 
 #include <fcntl.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>

@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "base/array.h"
-#include "base/buf.h"
 #include "format/pack.h"
 
 const uint32_t profile_row_bytes[TABLE_COUNT] = {

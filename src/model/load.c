@@ -13,7 +13,6 @@
 #include "format/msgpack_read.h"
 #include "format/profile_snapshot.h"
 #include "model/load_tree.h"
-#include "model/profile.h"
 
 static bool begins_with(const char *bytes, size_t length, const char *prefix, size_t prefix_length)
 {

@@ -12,7 +12,6 @@
 #include "model/load_tree.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/array.h"
 

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/array.h"
-#include "base/hash.h"
 #include "format/rank.h"
 #include "model/clamped.h"
 #include "model/merge.h"

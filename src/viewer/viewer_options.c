@@ -2,7 +2,6 @@
 #include "viewer/viewer_options.h"
 
 #include <getopt.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>

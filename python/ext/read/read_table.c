@@ -1,5 +1,4 @@
 /* Types Table and Column: the rows that the viewer wrote, for Python. */
-#include <stddef.h>
 
 #include "read.h"
 

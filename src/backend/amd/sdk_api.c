@@ -2,8 +2,6 @@
 #include "backend/amd/sdk_backend.h"
 
 #include <stdatomic.h>
-#include <stdbool.h>
-#include <stddef.h>
 #include <string.h>
 
 #include "backend/amd/hip_calls.h"

@@ -20,7 +20,6 @@
 #include "driver/amd_gpus.h"
 #include "driver/amd_library.h"
 #include "driver/driver.h"
-#include "record/backend.h"
 #include "record/names/frames.h"
 #include "record/nvtx/nvtx.h"
 #include "record/record.h"

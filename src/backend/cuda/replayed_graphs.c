@@ -2,8 +2,6 @@
 #include "backend/cuda/kernel_times.h"
 
 #include <stdatomic.h>
-#include <stddef.h>
-#include <stdint.h>
 
 #include "base/hash.h"
 

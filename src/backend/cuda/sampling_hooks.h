@@ -2,8 +2,6 @@
 #pragma once
 
 #include <stdatomic.h>
-#include <stdbool.h>
-#include <stdint.h>
 
 #include "backend/cuda/cupti_api.h"
 #include "record/record.h"

@@ -7,7 +7,6 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stdint.h>
 #include <unistd.h>
 
 #include "backend/cuda/call_gate.h"

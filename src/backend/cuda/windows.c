@@ -17,7 +17,6 @@
 #include "base/hash.h"
 #include "base/message.h"
 #include "model/estimates.h"
-#include "record/backend.h"
 #include "record/sets/record_sessions.h"
 #include "record/thread/captured.h"
 #include "record/thread/record_launch.h"

@@ -3,8 +3,6 @@
 
 #include "backend/gpu/captured_nodes.h"
 #include "backend/gpu/tensors.h"
-#include "base/clock.h"
-#include "record/thread/record_launch.h"
 
 _Thread_local struct launches_here launches_here;
 

@@ -4,8 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <libproton/proton.h>
-
 #include "base/hash.h"
 #include "base/mutex.h"
 #include "record/names/frames.h"

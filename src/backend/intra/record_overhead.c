@@ -2,7 +2,6 @@
 #include "backend/intra/record_overhead.h"
 
 #include <math.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>

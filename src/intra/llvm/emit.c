@@ -6,8 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/array.h"
-
 static void write_unchanged(const struct emit *emit, struct slice line)
 {
 	out_bytes(emit->out, line.at, line.length);

@@ -11,8 +11,6 @@
  */
 #pragma once
 
-#include <stdint.h>
-
 #include "base/err.h"
 #include "intra/llvm/ir_text.h"
 

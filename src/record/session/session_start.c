@@ -1,5 +1,4 @@
 /* Starting, pausing and resuming sessions; session_end.c ends them. */
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>

@@ -14,7 +14,6 @@
 #include <semaphore.h>
 #include <signal.h>
 #include <stdatomic.h>
-#include <stdbool.h>
 #include <string.h>
 #include <unistd.h>
 

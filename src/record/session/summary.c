@@ -3,7 +3,6 @@
 #include "record/session/session_parts.h"
 
 #include <inttypes.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <unistd.h>
 

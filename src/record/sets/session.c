@@ -7,7 +7,6 @@
 #include "base/hash.h"
 #include "base/message.h"
 #include "base/mutex.h"
-#include "base/region.h"
 
 #define CONFIG_UNIT 8u              /* a config's id is its offset divided by this */
 #define CONFIG_RESERVE (4ull << 30) /* ids stay below CONFIG_TRACED */

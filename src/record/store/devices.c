@@ -2,7 +2,6 @@
 #include "record/store/devices.h"
 
 #include <stdatomic.h>
-#include <stddef.h>
 #include <string.h>
 
 #include "base/mutex.h"

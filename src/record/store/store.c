@@ -7,8 +7,6 @@
 #include "base/array.h"
 #include "base/message.h"
 #include "model/load.h"
-#include "record/names/frames.h"
-#include "record/store/devices.h"
 #include "record/store/store_rows.h"
 
 void *store_append(struct store *store, enum table_id table, uint64_t rows)

@@ -9,7 +9,6 @@
 #include <sched.h>
 
 #include "base/mutex.h"
-#include "record/sets/session.h"
 #include "record/thread/thread_self.h"
 
 /* Values of session.owner; others are a thread's number + OWNER_FIRST. */

@@ -1,8 +1,6 @@
 /* Recorder interface for backends: launches of the calling thread, and finished kernels. */
 #pragma once
 
-#include <stdbool.h>
-
 #include <libproton/proton.h>
 
 #include "base/err.h"

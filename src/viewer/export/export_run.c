@@ -26,7 +26,6 @@
 #include "viewer/query/derive.h"
 #include "viewer/query/filter.h"
 #include "viewer/query/frame_names.h"
-#include "viewer/query/input.h"
 #include "viewer/query/raw_metrics.h"
 #include "viewer/query/select.h"
 #include "viewer/ranks/rank_report.h"

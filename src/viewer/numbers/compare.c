@@ -10,11 +10,9 @@
 #include "base/array.h"
 #include "base/message.h"
 #include "export/bounds.h"
-#include "model/merge.h"
 #include "viewer/numbers/repeats.h"
 #include "viewer/print/xalloc.h"
 #include "viewer/query/filter.h"
-#include "viewer/query/input.h"
 #include "viewer/ranks/rank_job_input.h"
 #include "viewer/ranks/rank_numbers.h"
 

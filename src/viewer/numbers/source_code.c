@@ -7,7 +7,6 @@
 #include "base/array.h"
 #include "base/message.h"
 #include "model/sample_lines.h"
-#include "model/samples.h"
 #include "symbol/sass.h"
 #include "viewer/print/xalloc.h"
 

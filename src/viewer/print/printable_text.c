@@ -3,7 +3,6 @@
 
 #include <wchar.h>
 
-#include "base/buf.h"
 #include "base/printable.h"
 
 void text_clean(struct out *out, const char *text, size_t length)

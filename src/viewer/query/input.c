@@ -15,8 +15,6 @@
 #include "base/hash.h"
 #include "base/message.h"
 #include "format/rank.h"
-#include "model/load.h"
-#include "model/profile.h"
 #include "model/ranks.h"
 #include "model/warp_metrics.h"
 #include "viewer/print/progress.h"

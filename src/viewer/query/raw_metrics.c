@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/buf.h"
 #include "model/estimates.h"
 #include "viewer/print/xalloc.h"
 

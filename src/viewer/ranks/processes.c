@@ -9,7 +9,6 @@
 #include "viewer/ranks/processes.h"
 
 #include <errno.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -15,7 +15,6 @@
 #include "format/rank.h"
 #include "model/ranks.h"
 #include "viewer/print/xalloc.h"
-#include "viewer/query/input.h"
 #include "viewer/ranks/rank_merge.h"
 #include "viewer/ranks/rank_report.h"
 

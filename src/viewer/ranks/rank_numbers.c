@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/array.h"
-#include "base/buf.h"
 #include "model/ranks.h"
 #include "viewer/print/xalloc.h"
 

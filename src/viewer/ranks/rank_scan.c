@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "export/bounds.h"
-#include "model/merge.h"
 #include "model/ranks.h"
 #include "viewer/print/xalloc.h"
 #include "viewer/query/filter.h"

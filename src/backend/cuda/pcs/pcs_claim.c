@@ -7,7 +7,6 @@
  * process of a network namespace, and takes back when that ends, however it ends.
  */
 #include <errno.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <sys/socket.h>
 #include <sys/un.h>
