@@ -1,4 +1,7 @@
-/* Growable arrays for the `pointer, count, capacity` triples used throughout. */
+/*
+ * Growable arrays for the `pointer, count, capacity` triples used throughout, and freeing
+ * memory. Has stdlib.h and string.h.
+ */
 #pragma once
 
 #include <stdbool.h>
@@ -47,6 +50,13 @@ bool array_grow(void *data, size_t count, size_t element_bytes);
 #define FREE_ALL(...)                                                                              \
 	array_free_all((void *const[]){__VA_ARGS__}, ARRAY_LENGTH(((void *const[]){__VA_ARGS__})))
 void array_free_all(void *const *arrays, size_t count);
+
+/* Before a local pointer: free() at the end of its block, on whatever way that is left. */
+#define AUTO_FREE __attribute__((cleanup(array_auto_free)))
+static inline void array_auto_free(void *pointer)
+{
+	free(*(void **)pointer);
+}
 
 /* For comparison: below, equal to or above 0. Several keys: ORDER_OF() ?: ORDER_OF(). */
 #define ORDER_OF(a, b) (((a) > (b)) - ((a) < (b)))

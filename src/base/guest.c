@@ -80,6 +80,16 @@ void standard_occupy(void)
 	}
 }
 
+int descriptor_move(int fd, int least)
+{
+	int moved = fd < 0 || fd >= least ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, least);
+
+	if (moved < 0)
+		return fd;
+	close(fd);
+	return moved;
+}
+
 /* ------------------------------------------------------------------ SIGXFSZ */
 
 static sigset_t only_size_signal(void)

@@ -5,12 +5,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/file.h>
 #include <unistd.h>
 
+#include "base/array.h"
 #include "base/clock.h"
+#include "base/guest.h"
 #include "base/hash.h"
 
 /*
@@ -92,7 +92,7 @@ static void remove_if_stale(int directory, const char *name)
 
 void file_replace_clean(const char *path)
 {
-	char *name = directory_of(path);
+	AUTO_FREE char *name = directory_of(path);
 	DIR *directory = name ? opendir(name) : NULL;
 	const struct dirent *entry;
 
@@ -101,7 +101,6 @@ void file_replace_clean(const char *path)
 			remove_if_stale(dirfd(directory), entry->d_name);
 	if (directory)
 		closedir(directory);
-	free(name);
 }
 
 /* ------------------------------------------------------------------ begin */
@@ -131,20 +130,6 @@ int file_replace_target(const char *path, char **target_out, bool *exists_out, s
 	return PROTON_OK;
 }
 
-/* Opens a new file, never as a closed standard stream: messages would go into it. */
-static int open_new(const char *path, mode_t mode)
-{
-	int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
-
-	if (fd < 0 || fd > STDERR_FILENO)
-		return fd;
-	int moved = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
-	if (moved < 0)
-		return fd;
-	close(fd);
-	return moved;
-}
-
 /* Creates a new, locked file; -1: errno. */
 static int create_temporary(struct file_replace *file)
 {
@@ -157,7 +142,10 @@ static int create_temporary(struct file_replace *file)
 			errno = ENOMEM;
 			return -1;
 		}
-		int fd = open_new(file->temporary, file->has_earlier ? 0600 : 0666);
+		int fd = open(file->temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
+			      file->has_earlier ? 0600 : 0666);
+		/* Never as a closed standard stream: messages would go into it. */
+		fd = descriptor_move(fd, STDERR_FILENO + 1);
 		if (fd < 0 && errno != EEXIST)
 			return -1;
 		if (fd < 0)

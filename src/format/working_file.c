@@ -5,8 +5,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -36,7 +34,7 @@
 #define STARTUP_MAX_S 60
 
 /* Programs that close inherited descriptors, or count them, rarely look beyond this number. */
-#define FIRST_DESCRIPTOR 900u
+#define FIRST_DESCRIPTOR 900
 
 static int length_of_stem(const char *path)
 {
@@ -73,7 +71,8 @@ static struct used_names find_used(const char *path, uint32_t pid, uint32_t want
 	struct used_names used = {0};
 	const char *base = basename(path);
 	const struct dirent *entry;
-	char *directory = base > path ? strndup(path, (size_t)(base - path)) : strdup(".");
+	AUTO_FREE char *directory = base > path ? strndup(path, (size_t)(base - path))
+						: strdup(".");
 	char *prefix = NULL;
 	DIR *list = directory ? opendir(directory) : NULL;
 	int length = asprintf(&prefix, "%.*s.%u.", length_of_stem(base), base, pid);
@@ -92,7 +91,6 @@ static struct used_names find_used(const char *path, uint32_t pid, uint32_t want
 		closedir(list);
 	if (length >= 0)
 		free(prefix);
-	free(directory);
 	return used;
 }
 
@@ -249,7 +247,7 @@ static bool is_remote(const struct working_file *file, const struct file_header 
 /* Frees the name of a non-empty file that this process has locked. */
 static int make_way(struct working_file *file, int fd, struct proton_error *err)
 {
-	struct file_header *header = calloc(1, sizeof(*header));
+	AUTO_FREE struct file_header *header = calloc(1, sizeof(*header));
 	int status = PROTON_OK;
 	bool is_unstarted;
 	struct stat st = {0};
@@ -271,7 +269,6 @@ static int make_way(struct working_file *file, int fd, struct proton_error *err)
 				    err);
 	if (status == PROTON_OK && file->earlier)
 		file->earlier_mode = st.st_mode & 0777;
-	free(header);
 	return status;
 }
 
@@ -352,14 +349,9 @@ int working_file_move_high(int fd)
 	struct rlimit limit = {.rlim_cur = FIRST_DESCRIPTOR};
 
 	getrlimit(RLIMIT_NOFILE, &limit);
-	unsigned from = limit.rlim_cur > FIRST_DESCRIPTOR + FIRST_DESCRIPTOR / 8
-				? FIRST_DESCRIPTOR
-				: (unsigned)(limit.rlim_cur - limit.rlim_cur / 8);
-	int high = fcntl(fd, F_DUPFD_CLOEXEC, from);
-	if (high < 0)
-		return fd;
-	close(fd);
-	return high;
+	return descriptor_move(fd, limit.rlim_cur > FIRST_DESCRIPTOR + FIRST_DESCRIPTOR / 8
+					   ? FIRST_DESCRIPTOR
+					   : (int)(limit.rlim_cur - limit.rlim_cur / 8));
 }
 
 static int take_name(struct working_file *file, bool must_be_new, struct proton_error *err)

@@ -9,7 +9,6 @@
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -18,6 +17,7 @@
 
 #include "base/clock.h"
 #include "base/environment.h"
+#include "base/guest.h"
 
 #define PLACES_MAX 2
 
@@ -208,19 +208,10 @@ int disassembler_find(enum code_object_machine machine, char **path_out, struct 
 
 /* ------------------------------------------------------------------ execution */
 
-/* The file under a number that is not a standard stream's. */
-static int above_standard(int fd)
-{
-	if (fd < 0 || fd > STDERR_FILENO)
-		return fd;
-	int moved = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
-	close(fd);
-	return moved;
-}
-
 static int file_of(const void *bytes, size_t length)
 {
-	int fd = above_standard(memfd_create("proton-code-object", MFD_CLOEXEC));
+	int fd = memfd_create("proton-code-object", MFD_CLOEXEC);
+	fd = descriptor_move(fd, STDERR_FILENO + 1); /* the tool's standard streams are below */
 
 	for (size_t done = 0; fd >= 0 && done < length;) {
 		ssize_t part = write(fd, (const char *)bytes + done, length - done);
@@ -337,8 +328,8 @@ static int run_tool(const struct vendor *vendor, const char *program, int input,
 
 	if (pipe2(ends, O_CLOEXEC) < 0)
 		return err_errno(err, errno, "cannot run %s", program);
-	ends[0] = above_standard(ends[0]);
-	ends[1] = above_standard(ends[1]);
+	ends[0] = descriptor_move(ends[0], STDERR_FILENO + 1);
+	ends[1] = descriptor_move(ends[1], STDERR_FILENO + 1);
 	errnum = spawn_tool(vendor, program, input, ends[1], limits.memory_bytes, &child);
 	close(ends[1]);
 	if (errnum) {

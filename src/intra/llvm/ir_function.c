@@ -4,9 +4,6 @@
  */
 #include "intra/llvm/ir_function.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/array.h"
 
 #define ENTRY_MAX 1000000u
@@ -225,7 +222,8 @@ int ir_function_read_body(struct ir_function *function, struct proton_error *err
 
 /* ------------------------------------------------------------------ the function */
 
-uint32_t ir_function_entry_number(const struct ir_function *function)
+/* The number that LLVM gives to an entry block without a label. */
+static uint32_t entry_number(const struct ir_function *function)
 {
 	struct slice arguments = function->signature.arguments;
 	struct slice last = function->last_parameter;
@@ -279,7 +277,7 @@ static void write_line(const struct ir_function *function, uint32_t line, struct
 	out_byte(out, '\n');
 	/* The number of the entry block, which LLVM does not print. */
 	if (line == function->define_line && !function->entry_has_label)
-		out_printf(out, "proton.v.%u:\n", ir_function_entry_number(function));
+		out_printf(out, "proton.v.%u:\n", entry_number(function));
 }
 
 ARRAY_ORDER(compare_moves, uint64_t, ORDER_OF(*a, *b))
@@ -325,7 +323,7 @@ void ir_function_write_label(const struct ir_function *function, struct out *out
 		out_byte(out, '%');
 		out_bytes(out, label.at, label.length);
 	} else {
-		out_printf(out, "%%%u", ir_function_entry_number(function));
+		out_printf(out, "%%%u", entry_number(function));
 	}
 }
 

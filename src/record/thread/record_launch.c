@@ -1,9 +1,6 @@
 /* Launches of a thread: ops (named by a hook), seen by a backend, CPU kernels; and their ends. */
 #include "record/thread/record_launch.h"
 
-#include <stdatomic.h>
-#include <string.h>
-
 #include "base/array.h"
 #include "base/clock.h"
 #include "record/names/frames.h"
@@ -96,11 +93,11 @@ bool record_is_in_op(void)
 	return thread_self && thread_self->in_op;
 }
 
-static _Atomic(proton_launch_observer_fn) launch_observer;
+_Atomic(proton_launch_observer_fn) record_launch_observer;
 
 void proton_launch_observer_set(proton_launch_observer_fn launched)
 {
-	atomic_store_explicit(&launch_observer, launched, memory_order_release);
+	atomic_store_explicit(&record_launch_observer, launched, memory_order_release);
 }
 
 /* The observer, if it wants the launch. */
@@ -108,7 +105,7 @@ static proton_launch_observer_fn observer_of(struct proton_context where)
 {
 	/* acquire: pairs with proton_launch_observer_set() */
 	proton_launch_observer_fn launched =
-		atomic_load_explicit(&launch_observer, memory_order_acquire);
+		atomic_load_explicit(&record_launch_observer, memory_order_acquire);
 
 	return launched && where.sessions && !record_is_in_op() ? launched : NULL;
 }

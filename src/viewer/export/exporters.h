@@ -43,11 +43,6 @@ struct exporter {
 			  struct out *out, struct proton_error *err);
 };
 
-/* NULL with a message: there is no such format. */
-const struct exporter *exporter_find(const char *name, struct proton_error *err);
-/* The format that the suffix of a path selects; NULL with a message: none. */
-const struct exporter *exporter_of_path(const char *path, struct proton_error *err);
-
 /* Prints the formats, one per line, for --help. */
 void exporters_print(void);
 

@@ -9,8 +9,6 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <spawn.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -406,7 +404,7 @@ static bool finish_text(struct out *out, const struct profile *profile)
 	return !has_failed;
 }
 
-int report_show_text(const struct options *options, const struct profile *profile,
+static int show_text(const struct options *options, const struct profile *profile,
 		     report_write_fn *write, const void *context)
 {
 	/* On a terminal, text is collected before a pager gets it. */
@@ -424,7 +422,7 @@ int report_show(const struct options *options, const struct profile *profile,
 	struct proton_error err;
 
 	if (!options->output.exporter && !options->output.target)
-		return report_show_text(options, profile, write, context);
+		return show_text(options, profile, write, context);
 	if (save_output(&options->output, profile, write_format, &job, &err) == PROTON_OK)
 		return 0;
 	message("%s", err.text);

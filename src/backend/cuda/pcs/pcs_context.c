@@ -1,6 +1,4 @@
 /* CUPTI's calls for the PC sampling of one context. pcs_lock is held. */
-#include <stdlib.h>
-#include <string.h>
 
 #include "backend/cuda/pcs/pcs_parts.h"
 #include "base/array.h"
@@ -75,8 +73,9 @@ static void clear_data(struct pcs_data *data)
 	data->is_full = 0;
 }
 
-int pcs_context_error(const struct pcs_context *context, int result, const char *call,
-		      struct proton_error *err)
+/* The error of a call for this context. E_STATE: it does not exist (any more). */
+static int refuse(const struct pcs_context *context, int result, const char *call,
+		  struct proton_error *err)
 {
 	if (result == CUPTI_E_INVALID_CONTEXT)
 		return err_set(err, PROTON_E_STATE, "%s: CUPTI does not know the CUDA context",
@@ -163,7 +162,7 @@ static int enable_context(struct pcs_context *context, struct proton_error *err)
 	int result = libcupti.cuptiPCSamplingEnable(&params);
 
 	if (result != CUPTI_OK)
-		return pcs_context_error(context, result, call, err);
+		return refuse(context, result, call, err);
 	call = "cuptiPCSamplingGetStallReasons";
 	result = read_reasons(context);
 	if (result == CUPTI_OK) {
@@ -177,13 +176,13 @@ static int enable_context(struct pcs_context *context, struct proton_error *err)
 	if (result == CUPTI_OK)
 		return PROTON_OK;
 	context->is_kept = true;
-	return pcs_context_error(context, result, call, err);
+	return refuse(context, result, call, err);
 }
 
 int pcs_context_enable(struct pcs_context *context, struct proton_error *err)
 {
 	if (!pcs_claim_take(context))
-		return pcs_context_error(context, CUPTI_E_HARDWARE_BUSY, "", err);
+		return refuse(context, CUPTI_E_HARDWARE_BUSY, "", err);
 	cupti_api_preload_host();
 	context->period = pcs_mode.period;
 	context->is_serialized = pcs_mode.is_serialized;
@@ -201,7 +200,7 @@ int pcs_context_enable(struct pcs_context *context, struct proton_error *err)
 	 * which may be older than the session and so are not known.
 	 */
 	context->is_kept = true;
-	return pcs_context_error(context, result, "cuptiPCSamplingStart", err);
+	return refuse(context, result, "cuptiPCSamplingStart", err);
 }
 
 /* Returns CUPTI's result. */
@@ -285,7 +284,8 @@ static void read_rest(struct pcs_context *context)
 	}
 }
 
-void pcs_context_disable(struct pcs_context *context)
+/* Adds what CUPTI hands over. */
+static void disable(struct pcs_context *context)
 {
 	struct pcs_params params = params_of(context);
 
@@ -309,7 +309,7 @@ void pcs_context_finish(struct pcs_context *context)
 	}
 	pcs_statistics.full += context->is_full;
 	if (context->context)
-		pcs_context_disable(context);
+		disable(context);
 }
 
 /* After a full buffer, CUPTI delivers little until the context is disabled and enabled. */
