@@ -20,8 +20,6 @@
 #include "ext.h"
 
 #include <pthread.h>
-#include <stdatomic.h>
-#include <stdlib.h>
 
 #include "base/array.h"
 #include "base/hash.h"

@@ -16,9 +16,6 @@
 
 #include "ext.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/buf.h"
 #include "base/hash.h"
 #include "base/slice.h"

@@ -5,8 +5,6 @@
  */
 #include "ext.h"
 
-#include <stdatomic.h>
-
 static bool number_of(PyObject *value, uint64_t *out)
 {
 	if (value == Py_None) {

@@ -13,8 +13,6 @@
  */
 #include "ext.h"
 
-#include <stdatomic.h>
-
 /* State of the calling thread; named launches and states of libproton are per thread too. */
 static _Thread_local struct {
 	bool is_in_op;      /* entered by `enter` */

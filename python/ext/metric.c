@@ -13,8 +13,6 @@
  */
 #include "ext.h"
 
-#include <stdlib.h>
-
 #define INLINE_MAX 12
 
 enum forced_type {

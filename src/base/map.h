@@ -9,8 +9,6 @@
  */
 #pragma once
 
-#include <stdatomic.h>
-
 #include "base/hash.h"
 
 struct map_slot {

@@ -6,8 +6,6 @@
 #include <getopt.h>
 #include <libproton/proton.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <strings.h>
 
 #include "base/array.h"

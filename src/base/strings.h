@@ -8,8 +8,6 @@
  */
 #pragma once
 
-#include <string.h>
-
 #include "base/hash.h"
 #include "base/region.h"
 

@@ -2,9 +2,9 @@
 
 #include <limits.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <strings.h>
 
+#include "base/array.h"
 #include "base/environment.h"
 #include "base/message.h"
 #include "cli/handover.h"
@@ -30,7 +30,7 @@ static char *last_separator(char *tools, char separator)
 static void clear_tool(const char *variable, char separator, const char *tool)
 {
 	const char *value = environment_get(variable);
-	char *tools = value ? strdup(value) : NULL;
+	AUTO_FREE char *tools = value ? strdup(value) : NULL;
 	size_t length = tools ? strlen(tools) : 0;
 
 	if (length && separator == ':' && tools[length - 1] == ':')
@@ -42,7 +42,6 @@ static void clear_tool(const char *variable, char separator, const char *tool)
 	} else if (tools && !last && strstr(tools, tool)) {
 		unsetenv(variable);
 	}
-	free(tools);
 }
 
 static void clear_amd_tools(void)
@@ -78,12 +77,11 @@ static bool report_failure(bool ok)
 bool handover_put_in_front(const char *variable, const char *saved, const char *first)
 {
 	const char *before = environment_get(variable);
-	char *joined = NULL;
+	AUTO_FREE char *joined = NULL;
 	bool ok = put_variable(saved, before) &&
 		  (!before || !*before || asprintf(&joined, "%s:%s", first, before) > 0);
 
 	ok = ok && put_variable(variable, joined ? joined : first);
-	free(joined);
 	return report_failure(ok);
 }
 
@@ -116,14 +114,12 @@ static char *absolute(const char *name)
 
 static bool put_family(const struct options *options)
 {
-	char *base = options->has_no_children ? NULL : absolute(options->name);
+	AUTO_FREE char *base = options->has_no_children ? NULL : absolute(options->name);
 	char pid[16];
 
 	snprintf(pid, sizeof(pid), "%d", (int)getpid());
-	bool ok = (base || options->has_no_children) && put_variable(HANDOVER_CHILDREN, base) &&
-		  put_variable(HANDOVER_PID, pid);
-	free(base);
-	return ok;
+	return (base || options->has_no_children) && put_variable(HANDOVER_CHILDREN, base) &&
+	       put_variable(HANDOVER_PID, pid);
 }
 
 bool handover_follow(const struct options *options)

@@ -14,10 +14,8 @@
  */
 #include <fcntl.h>
 #include <libproton/proton.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/message.h"

@@ -4,8 +4,6 @@
 #include <getopt.h>
 #include <libproton/proton.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/array.h"

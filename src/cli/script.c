@@ -3,8 +3,6 @@
 
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <strings.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -38,14 +36,13 @@ static bool is_python_name(const char *name)
 static void add_word(struct out *text, const char *word)
 {
 	size_t space = 4 * strlen(word) + 16;
-	char *quoted = malloc(space);
+	AUTO_FREE char *quoted = malloc(space);
 
 	if (text->length)
 		out_byte(text, ' ');
 	if (quoted)
 		shell_quote(quoted, space, word);
 	out_text(text, quoted ? quoted : word);
-	free(quoted);
 }
 
 /* PROBLEM: use "proton OPTIONS -- BEFORE TARGET ARGUMENTS", with the user's words. */

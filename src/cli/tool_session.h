@@ -4,7 +4,6 @@
 #include <dlfcn.h>
 #include <limits.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "base/environment.h"
 #include "cli/handover.h"

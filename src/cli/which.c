@@ -4,7 +4,6 @@
 #include <libproton/proton.h>
 #include <limits.h>
 #include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/array.h"

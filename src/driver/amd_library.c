@@ -18,7 +18,6 @@
 #include <link.h>
 #include <stdatomic.h>
 #include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/array.h"

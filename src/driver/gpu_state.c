@@ -4,7 +4,6 @@
 #include <dlfcn.h>
 #include <stdatomic.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "base/array.h"
 #include "base/clock.h"

@@ -2,8 +2,6 @@
 #include "driver/hip_driver.h"
 
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/array.h"

@@ -1,6 +1,5 @@
 /* Intra-kernel scopes in Chrome's trace event format, with the fields of upstream Proton. */
 #include <inttypes.h>
-#include <stdlib.h>
 
 #include "base/array.h"
 #include "export/chrome_text.h"

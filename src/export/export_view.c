@@ -1,8 +1,6 @@
 /* Views for output formats: order of the nodes, names in paths, values by device. */
 #include "export/export_view.h"
 
-#include <stdlib.h>
-
 #include "base/array.h"
 #include "export/bounds.h"
 #include "format/csv_write.h"

@@ -2,7 +2,6 @@
 #include "export/html_tree.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 #include "base/array.h"
 

@@ -7,8 +7,6 @@
  * call stacks are written once and referenced by number (interned). Packets are compressed in
  * groups: slices repeat each other, except for their times. A slice takes 10 to 20 bytes.
  */
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/array.h"
 #include "base/buf.h"

@@ -8,7 +8,6 @@
  */
 #include <errno.h>
 #include <math.h>
-#include <stdlib.h>
 
 #include "base/array.h"
 #include "export/export_view.h"
@@ -308,7 +307,7 @@ static void write_all(struct pprof *pprof)
 {
 	const struct export_view *view = pprof->view;
 	size_t used_count;
-	bool *used = export_used_devices(view, &used_count, pprof->out);
+	AUTO_FREE bool *used = export_used_devices(view, &used_count, pprof->out);
 
 	add_text(pprof, ""); /* the first string must be empty */
 	write_types(pprof);
@@ -323,7 +322,6 @@ static void write_all(struct pprof *pprof)
 			write_device(pprof, d, key);
 	if (!pprof->out->errnum)
 		write_samples(pprof, EXPORT_ALL_DEVICES, 0, 0);
-	free(used);
 }
 
 void export_pprof(struct export_view *view, struct out *out)

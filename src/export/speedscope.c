@@ -6,7 +6,6 @@
  * A source frame is named by its function, with file and line as separate fields.
  */
 #include <math.h>
-#include <stdlib.h>
 
 #include "base/array.h"
 #include "export/export_view.h"
@@ -162,7 +161,7 @@ static void write_profiles(struct speedscope *speedscope)
 {
 	const struct export_view *view = speedscope->view;
 	size_t device_count;
-	bool *used = export_used_devices(view, &device_count, speedscope->out);
+	AUTO_FREE bool *used = export_used_devices(view, &device_count, speedscope->out);
 
 	for (size_t m = 0; used && m < view->metric_count; m++) {
 		const struct export_metric *metric = &view->metrics[m];
@@ -171,7 +170,6 @@ static void write_profiles(struct speedscope *speedscope)
 		if (metric->field != EXPORT_NO_FIELD && device_count > 1)
 			write_devices(speedscope, metric, used);
 	}
-	free(used);
 }
 
 static void write_all(struct speedscope *speedscope)

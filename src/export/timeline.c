@@ -3,8 +3,6 @@
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/array.h"
 #include "model/trace_events.h"
@@ -123,13 +121,12 @@ static bool put_in_order(struct timeline *timeline)
 			timeline->order[next[event->lane]++] = (uint32_t)i;
 	}
 	free(next);
-	uint32_t *scratch = malloc((largest + 1) * sizeof(*scratch));
+	AUTO_FREE uint32_t *scratch = malloc((largest + 1) * sizeof(*scratch));
 	if (!scratch)
 		return false;
 	for (uint64_t lane = 0; lane < lanes; lane++)
 		sort_lane(timeline, timeline->order + timeline->first[lane],
 			  timeline->first[lane + 1] - timeline->first[lane], scratch);
-	free(scratch);
 	return true;
 }
 
@@ -411,7 +408,7 @@ static bool find_scopes(struct timeline *timeline)
 	const struct profile *profile = timeline->profile;
 	const struct profile_trace *trace = timeline->trace;
 	uint32_t *scopes = calloc(profile->node_count, sizeof(*scopes));
-	bool *is_run = calloc(profile->node_count, sizeof(*is_run));
+	AUTO_FREE bool *is_run = calloc(profile->node_count, sizeof(*is_run));
 	bool *is_captured = calloc(profile->node_count, sizeof(*is_captured));
 	bool is_done = scopes && is_run && is_captured;
 
@@ -437,7 +434,6 @@ static bool find_scopes(struct timeline *timeline)
 		else
 			scopes[i] = scopes[parent];
 	}
-	free(is_run);
 	return is_done;
 }
 

@@ -2,7 +2,6 @@
 #include "export/tree_plan.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "base/array.h"
 #include "export/bounds.h"

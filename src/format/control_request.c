@@ -1,8 +1,6 @@
 /* Requests of `proton ctl`: reading and writing them. */
 #include "format/control_request.h"
 
-#include <string.h>
-
 #include "base/array.h"
 
 static const char *const commands[] = {"start", "stop", "snapshot", "status", "leave"};

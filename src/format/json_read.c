@@ -8,9 +8,6 @@
  */
 #include "format/json_read.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/array.h"
 #include "base/utf8.h"
 #include "format/number.h"

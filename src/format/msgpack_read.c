@@ -6,9 +6,6 @@
  */
 #include "format/msgpack_read.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/array.h"
 #include "base/utf8.h"
 

@@ -1,8 +1,6 @@
 /* Packed tables: coding and decoding of columns and strings. */
 #include "format/pack.h"
 
-#include <string.h>
-
 #include "base/array.h"
 #include "base/strings.h"
 

@@ -2,8 +2,6 @@
 #include "format/profile_snapshot.h"
 
 #include <fcntl.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -81,7 +79,7 @@ static bool drop_half_filled(struct snapshot *snapshot, uint64_t from, uint64_t 
 			     uint32_t row_bytes, char *bytes)
 {
 	size_t length = (size_t)(to - from); /* at least one row */
-	char *again = malloc(length + 1);
+	AUTO_FREE char *again = malloc(length + 1);
 	bool is_read = again && read_range(snapshot, TABLE_EVENTS, from, to, again);
 
 	for (size_t at = 0; is_read && at < length; at += row_bytes) {
@@ -93,7 +91,6 @@ static bool drop_half_filled(struct snapshot *snapshot, uint64_t from, uint64_t 
 		else
 			memcpy(bytes + at, again + at, row_bytes);
 	}
-	free(again);
 	return is_read;
 }
 
@@ -183,12 +180,11 @@ static bool take_cleared(struct snapshot *snapshot)
 		return true;
 	uint32_t row_bytes =
 		snapshot->header.tables[find_table(&snapshot->header, TABLE_EPOCHS)].row_bytes;
-	char *again = malloc(extent->bytes);
+	AUTO_FREE char *again = malloc(extent->bytes);
 	bool is_read = again && read_range(snapshot, TABLE_EPOCHS, 0, extent->bytes, again);
 	for (size_t at = 0; is_read && at < extent->bytes; at += row_bytes)
 		memcpy(snapshot->bytes + extent->offset + at + flags, again + at + flags,
 		       sizeof(uint32_t));
-	free(again);
 	return is_read;
 }
 
@@ -227,7 +223,7 @@ bool profile_snapshot_read(const char *path, char **bytes_out, size_t *length_ou
 	/* A pipe can be opened only once. */
 	if (stat(path, &st) != 0 || !S_ISREG(st.st_mode))
 		return false;
-	struct snapshot *snapshot = calloc(1, sizeof(*snapshot));
+	AUTO_FREE struct snapshot *snapshot = calloc(1, sizeof(*snapshot));
 	if (!snapshot)
 		return false;
 	snapshot->fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -240,6 +236,5 @@ bool profile_snapshot_read(const char *path, char **bytes_out, size_t *length_ou
 	}
 	if (snapshot->fd >= 0)
 		close(snapshot->fd);
-	free(snapshot);
 	return is_read;
 }

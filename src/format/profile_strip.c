@@ -2,8 +2,6 @@
 #include "format/profile_view.h"
 
 #include <libproton/proton.h> /* enum proton_metric_type */
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/array.h"
 #include "base/strings.h"

@@ -4,9 +4,6 @@
  */
 #include "format/profile_view.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/array.h"
 #include "format/pack.h"
 

@@ -6,8 +6,6 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -328,7 +326,7 @@ int target_check(const char *path, bool no_clobber, bool *has_profile_out, struc
 static int check_parts(const char *stem, const char *suffix, struct proton_error *err)
 {
 	const char *base = strrchr(stem, '/') + 1;
-	char *directory = strndup(stem, (size_t)(base - stem));
+	AUTO_FREE char *directory = strndup(stem, (size_t)(base - stem));
 	DIR *entries = directory ? opendir(directory) : NULL;
 	const struct dirent *entry;
 	size_t length = strlen(base);
@@ -346,7 +344,6 @@ static int check_parts(const char *stem, const char *suffix, struct proton_error
 	}
 	if (entries)
 		closedir(entries);
-	free(directory);
 	return status;
 }
 

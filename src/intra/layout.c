@@ -1,8 +1,6 @@
 /* Reading and writing the record layout of an instrumented kernel as text. */
 #include "intra/layout.h"
 
-#include <stdlib.h>
-
 #include "base/array.h"
 #include "base/slice.h"
 

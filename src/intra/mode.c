@@ -2,7 +2,6 @@
 #include "intra/mode.h"
 
 #include <stdio.h>
-#include <string.h>
 
 #include "base/slice.h"
 #include "intra/layout.h"

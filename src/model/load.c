@@ -1,8 +1,6 @@
 /* Loading profiles from bytes and files of any format. */
 #include "model/load.h"
 
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 

@@ -8,8 +8,6 @@
  * A phase consists of the epochs of that number that were not cleared, the nodes entered in them,
  * and the ancestors of these.
  */
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/array.h"
 #include "model/estimates.h"

@@ -5,9 +5,6 @@
  */
 #include "model/samples.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/array.h"
 #include "model/clamped.h"
 #include "model/sample_lines.h"
@@ -328,7 +325,7 @@ static void divide_samples(const struct loading *loading, uint64_t samples, stru
  */
 static uint64_t divide_parts(struct loading *loading)
 {
-	struct share *shares = calloc(loading->target_count + 1, sizeof(*shares));
+	AUTO_FREE struct share *shares = calloc(loading->target_count + 1, sizeof(*shares));
 	size_t count = loading->part_count;
 	uint64_t sum = 0;
 
@@ -364,7 +361,6 @@ static uint64_t divide_parts(struct loading *loading)
 					 shares[k].part);
 		}
 	}
-	free(shares);
 	return loading->target_count > 1 ? sum : 0;
 }
 

@@ -11,8 +11,6 @@
  */
 #include "model/load_tree.h"
 
-#include <stdlib.h>
-
 #include "base/array.h"
 
 /* Splits "file:line@function" at the last possible place. */

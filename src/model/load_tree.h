@@ -4,8 +4,6 @@
  */
 #pragma once
 
-#include <string.h>
-
 #include "format/token.h"
 #include "model/profile.h"
 

@@ -6,7 +6,6 @@
 #include "model/load_tree.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "base/array.h"
 #include "base/buf.h"
@@ -302,7 +301,7 @@ static void value_to_double(struct profile *profile, struct profile_value *value
 static bool merge_number_types(struct profile *profile, const struct metric_order *orders,
 			       size_t count)
 {
-	uint32_t *into = malloc((profile->metric_count + 1) * sizeof(*into));
+	AUTO_FREE uint32_t *into = malloc((profile->metric_count + 1) * sizeof(*into));
 	size_t kept = 0, merged = 0;
 
 	if (!into)
@@ -343,7 +342,6 @@ static bool merge_number_types(struct profile *profile, const struct metric_orde
 		profile->metrics_indexed = 0;
 		profile_metric(profile, profile->metrics[0].name, profile->metrics[0].type, 0);
 	}
-	free(into);
 	return true;
 }
 
@@ -373,7 +371,7 @@ void tree_settle_metrics(struct tree_loader *loader)
 	struct root_metrics *root = &loader->root;
 	struct profile *profile = loader->profile;
 	size_t count = profile->metric_count;
-	struct metric_order *orders = malloc((count + 1) * sizeof(*orders));
+	AUTO_FREE struct metric_order *orders = malloc((count + 1) * sizeof(*orders));
 
 	if (!orders) {
 		profile->out_of_memory = true;
@@ -389,5 +387,4 @@ void tree_settle_metrics(struct tree_loader *loader)
 	if (!merge_number_types(profile, orders, count))
 		profile->out_of_memory = true;
 	settle_flags(profile, root);
-	free(orders);
 }

@@ -1,9 +1,6 @@
 /* Merging of profiles, node by node. */
 #include "model/merge.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/array.h"
 #include "model/clamped.h"
 

@@ -14,7 +14,6 @@
 
 #include <libproton/proton.h>
 #include <math.h>
-#include <string.h>
 #include <strings.h>
 
 #include "base/array.h"

@@ -7,7 +7,6 @@
 #include "model/profile.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "base/array.h"
 #include "base/hash.h"

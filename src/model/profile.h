@@ -8,8 +8,6 @@
  */
 #pragma once
 
-#include <string.h>
-
 #include <libproton/proton.h> /* enum proton_metric_type */
 
 #include "base/strings.h"

@@ -1,9 +1,6 @@
 /* Ranks of a merged job: adding ranks and parts, loading. */
 #include "model/ranks.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/array.h"
 #include "format/rank.h"
 #include "model/clamped.h"
@@ -235,8 +232,8 @@ static uint64_t mix_hashes(uint64_t a, uint64_t b)
 /* A hash of the frames of all paths, which does not depend on the order of nodes. */
 static uint64_t shape_of(const struct profile *source)
 {
-	uint64_t *frames = malloc((source->frame_count + 1) * sizeof(*frames));
-	uint64_t *hashes = calloc(source->node_count, sizeof(*hashes));
+	AUTO_FREE uint64_t *frames = malloc((source->frame_count + 1) * sizeof(*frames));
+	AUTO_FREE uint64_t *hashes = calloc(source->node_count, sizeof(*hashes));
 	uint64_t shape = 0;
 
 	for (size_t i = 0; frames && i < source->frame_count; i++) {
@@ -252,8 +249,6 @@ static uint64_t shape_of(const struct profile *source)
 		hashes[i] = mix_hashes(hashes[node->parent] + 1, frames[node->frame]);
 		shape += hashes[i];
 	}
-	free(frames);
-	free(hashes);
 	return shape;
 }
 

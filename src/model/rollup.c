@@ -7,8 +7,6 @@
 #include "model/rollup.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/array.h"
 #include "model/estimates.h"

@@ -2,8 +2,6 @@
 #include "model/sample_lines.h"
 
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/array.h"
 #include "symbol/line_table.h"

@@ -2,8 +2,6 @@
 #include "model/value_spreads.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/array.h"
 #include "base/buf.h"

@@ -1,9 +1,6 @@
 /* Waiting in collectives: series of occurrences, their sums, loading. */
 #include "model/waits.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/array.h"
 #include "model/clamped.h"
 #include "model/merge.h"
@@ -390,7 +387,7 @@ static uint32_t compare(const struct wait_series *series, struct row_wait *row, 
 /* Adds a series to the row of its context. */
 static bool sum_series(const struct wait_series *series, struct row_wait *row)
 {
-	struct late *late = calloc((size_t)series->row.rows + 1, sizeof(*late));
+	AUTO_FREE struct late *late = calloc((size_t)series->row.rows + 1, sizeof(*late));
 	uint32_t count = late ? compare(series, row, late) : 0;
 	uint32_t at = 0;
 
@@ -410,7 +407,6 @@ static bool sum_series(const struct wait_series *series, struct row_wait *row)
 	row->groups++;
 	row->time_ns = clamped_u64(row->time_ns, series->row.time_ns);
 	row->stride = series->row.stride > row->stride ? series->row.stride : row->stride;
-	free(late);
 	return true;
 }
 

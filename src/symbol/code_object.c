@@ -2,7 +2,6 @@
 #include "symbol/code_object.h"
 
 #include <elf.h>
-#include <stdlib.h>
 
 #include "base/array.h"
 
@@ -224,7 +223,7 @@ static void read_info(struct code_object *object, struct span info, const uint32
 /* Static shared memory has a section, which names the section of the code. */
 static int read_shared(struct code_object *object)
 {
-	uint64_t *bytes = calloc((size_t)object->section_count + 1, sizeof(*bytes));
+	AUTO_FREE uint64_t *bytes = calloc((size_t)object->section_count + 1, sizeof(*bytes));
 	struct code_object_section section;
 
 	if (!bytes)
@@ -236,7 +235,6 @@ static int read_shared(struct code_object *object)
 			bytes[section.info] = section.bytes;
 	for (uint32_t i = 0; i < object->function_count; i++)
 		object->functions[i].shared_bytes = bytes[object->functions[i].section];
-	free(bytes);
 	return PROTON_OK;
 }
 
@@ -248,7 +246,7 @@ static int read_tables(struct code_object *object)
 	struct span names =
 		code_object_section_content(object, is_stripped ? ".dynstr" : ".strtab");
 	size_t count = symbols.length / sizeof(Elf64_Sym);
-	uint32_t *of_symbol = calloc(count + 1, sizeof(*of_symbol));
+	AUTO_FREE uint32_t *of_symbol = calloc(count + 1, sizeof(*of_symbol));
 	int status = of_symbol ? read_functions(object, symbols, names) : PROTON_E_NOMEM;
 
 	if (status == PROTON_OK && object->machine == MACHINE_AMD) {
@@ -260,7 +258,6 @@ static int read_tables(struct code_object *object)
 			  count);
 		status = read_shared(object);
 	}
-	free(of_symbol);
 	return status;
 }
 

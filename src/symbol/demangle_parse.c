@@ -2,7 +2,6 @@
  * Demangling parser: recursive descent over the ABI's grammar, with a depth limit. This file
  * contains names, template arguments and encodings.
  */
-#include <string.h>
 
 #include "symbol/demangle.h"
 #include "symbol/demangle_parser.h"

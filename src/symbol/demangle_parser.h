@@ -4,8 +4,6 @@
  */
 #pragma once
 
-#include <string.h>
-
 #include "symbol/demangle_tree.h"
 
 #define SUBSTITUTIONS_MAX 512u

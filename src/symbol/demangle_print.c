@@ -3,7 +3,6 @@
  * pointer to a function is "void (*" and ")(int)".
  */
 #include <stdio.h>
-#include <string.h>
 
 #include "symbol/demangle_tree.h"
 

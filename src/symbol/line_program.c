@@ -3,7 +3,6 @@
 
 #include <elf.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "base/array.h"
 #include "base/buf.h"
@@ -446,7 +445,8 @@ int line_rows_read(struct line_rows *rows, const struct code_object *object, con
 	uint32_t count = object->function_count;
 
 	*rows = (struct line_rows){0};
-	struct relocation *relocations = read_relocations(object, name, &program.relocation_count);
+	AUTO_FREE struct relocation *relocations =
+		read_relocations(object, name, &program.relocation_count);
 	if (!relocations)
 		return PROTON_E_NOMEM;
 	program.relocations = relocations;
@@ -454,7 +454,6 @@ int line_rows_read(struct line_rows *rows, const struct code_object *object, con
 	if (count && functions[0].section == functions[count - 1].section)
 		program.only_section = functions[0].section;
 	read_units(&program, code_object_section_content(object, name));
-	free(relocations);
 	return program.is_out_of_memory ? PROTON_E_NOMEM : PROTON_OK;
 }
 

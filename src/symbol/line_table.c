@@ -4,8 +4,6 @@
  */
 #include "symbol/line_table.h"
 
-#include <stdlib.h>
-
 #include "base/array.h"
 #include "symbol/code_object.h"
 #include "symbol/inlined_calls.h"
@@ -65,7 +63,7 @@ static int make_segments(struct segments *segments, struct line_rows *rows, cons
 			 enum line_info info)
 {
 	size_t count = 0;
-	uint32_t *order = sort_rows(rows, &count);
+	AUTO_FREE uint32_t *order = sort_rows(rows, &count);
 	int status = order ? PROTON_OK : PROTON_E_NOMEM;
 
 	for (size_t i = 0; i < count && status == PROTON_OK; i++) {
@@ -83,7 +81,6 @@ static int make_segments(struct segments *segments, struct line_rows *rows, cons
 		if (!add_segment(segments, segment))
 			status = PROTON_E_NOMEM;
 	}
-	free(order);
 	return status;
 }
 

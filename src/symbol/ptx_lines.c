@@ -1,8 +1,6 @@
 /* Source lines of PTX text: parser of .file and .loc. */
 #include "symbol/ptx_lines.h"
 
-#include <stdlib.h>
-
 #include "base/array.h"
 #include "base/slice.h"
 

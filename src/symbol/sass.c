@@ -3,7 +3,6 @@
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -242,7 +241,7 @@ static int disassemble(struct sass *sass, char *path, struct proton_error *err)
 static int read_instructions(struct sass *sass, struct proton_error *err)
 {
 	const struct file_limits limits = {.max_bytes = TEXT_MAX(sass->code_object.file.length)};
-	char *path = cache_path(sass->bytes, sass->code_object.file.length);
+	AUTO_FREE char *path = cache_path(sass->bytes, sass->code_object.file.length);
 	size_t length;
 	int status = PROTON_OK;
 
@@ -253,7 +252,6 @@ static int read_instructions(struct sass *sass, struct proton_error *err)
 		sass->text = NULL;
 		status = disassemble(sass, path, err);
 	}
-	free(path);
 	return status;
 }
 

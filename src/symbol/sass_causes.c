@@ -1,9 +1,6 @@
 /* Searches backward in the control flow of a function. */
 #include "symbol/sass_causes.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/array.h"
 #include "symbol/sass_operands.h"
 

@@ -7,7 +7,6 @@
 #include <malloc.h>
 #include <signal.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "base/guest.h"
 #include "base/message.h"

@@ -1,8 +1,6 @@
 /* One use of the viewer: loads profiles, transforms and filters them, shows them, checks gates. */
 #include "viewer/viewer_run.h"
 
-#include <stdlib.h>
-
 #include "base/message.h"
 #include "viewer/export/export_check.h"
 #include "viewer/export/export_run.h"
@@ -70,7 +68,7 @@ static int print_view(struct view *view, const struct options *options,
 static int print_judged(struct view *view, const struct options *options)
 {
 	size_t count = options->query.gate_count;
-	struct gate_result *results = xcalloc(count, sizeof(*results));
+	AUTO_FREE struct gate_result *results = xcalloc(count, sizeof(*results));
 	struct proton_error err;
 	int status = 0;
 
@@ -91,7 +89,6 @@ static int print_judged(struct view *view, const struct options *options)
 	/* A tree has it already. */
 	if (status == EXIT_GATE && view->why && !output_is_for_users(&options->output))
 		message("%s", view->why);
-	free(results);
 	return status;
 }
 

@@ -1,7 +1,5 @@
 /* Columns in memory, made of the rows that the viewer writes. */
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/buf.h"
 #include "read.h"

@@ -1,8 +1,6 @@
 /* Definition of module `triton_proton._reader`, and type Files: profiles in memory. */
 #include <getopt.h>
 #include <setjmp.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/message.h"
 #include "base/mutex.h"

@@ -16,7 +16,6 @@
 #include "torch/torch_parts.h"
 
 #include <pthread.h>
-#include <stdlib.h>
 
 #define RING_ENTRIES (1u << 15) /* 512 KiB per thread that runs forward operators */
 #define RINGS 64u

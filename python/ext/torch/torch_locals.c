@@ -13,7 +13,6 @@
 #include "torch/torch_parts.h"
 
 #include <link.h>
-#include <stdlib.h>
 
 #define CHANGES 4u    /* that a variable has to follow */
 #define CANDIDATES 8u /* positions at which the node may be */

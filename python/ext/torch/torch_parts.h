@@ -2,7 +2,6 @@
 #pragma once
 
 #include <dlfcn.h>
-#include <string.h>
 
 #include "ext.h"
 #include "torch/torch.h"

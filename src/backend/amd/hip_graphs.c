@@ -6,9 +6,6 @@
  */
 #include "backend/amd/hip_graphs.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "backend/gpu/captured_nodes.h"
 #include "base/array.h"
 #include "base/mutex.h"

@@ -8,9 +8,6 @@
  * once per replay, because HIP runs every node of a graph.
  */
 
-#include <stdatomic.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "backend/amd/hip_graphs.h"

@@ -5,10 +5,6 @@
  * AMD GPU.) HIP's records are not needed: a replay reads the values of its appends exactly once.
  */
 
-#include <stdatomic.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include <libproton/proton.h>
 
 #include "backend/amd/hip_graphs.h"
@@ -134,7 +130,7 @@ static void drain_slots(void (*deliver)(uint64_t id, const void *bytes, uint32_t
 	if (!atomic_load_explicit(&waiting_bytes, memory_order_relaxed))
 		return;
 	pthread_mutex_lock(&lock);
-	uint8_t *taken = queue;
+	AUTO_FREE uint8_t *taken = queue;
 	size_t bytes = queue_bytes;
 	queue = NULL;
 	queue_bytes = 0;
@@ -148,7 +144,6 @@ static void drain_slots(void (*deliver)(uint64_t id, const void *bytes, uint32_t
 		deliver(value.id, taken + at + sizeof(value), value.bytes);
 		at += sizeof(value) + value.bytes;
 	}
-	free(taken);
 }
 
 static bool is_filling(void)

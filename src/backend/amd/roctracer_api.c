@@ -2,7 +2,6 @@
 #include "backend/amd/roctracer_api.h"
 
 #include <dlfcn.h>
-#include <string.h>
 
 #include "base/array.h"
 #include "driver/amd_library.h"

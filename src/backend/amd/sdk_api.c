@@ -1,9 +1,6 @@
 /* librocprofiler-sdk: its functions, errors, contexts, and kinds and operations by name. */
 #include "backend/amd/sdk_backend.h"
 
-#include <stdatomic.h>
-#include <string.h>
-
 #include "backend/amd/hip_calls.h"
 #include "backend/amd/hip_graphs.h"
 #include "backend/gpu/launches.h"

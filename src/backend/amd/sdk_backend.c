@@ -5,8 +5,6 @@
 #include "backend/amd/sdk_backend.h"
 
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "backend/amd/hip_calls.h"
 #include "backend/amd/hip_graphs.h"

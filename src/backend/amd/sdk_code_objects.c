@@ -4,8 +4,6 @@
 #include <ctype.h>
 #include <fcntl.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -66,7 +64,7 @@ void kernel_symbols_add(const struct sdk_kernel_symbol *from)
 			   .is_copy = begins_with(name, "__amd_rocclr_copy")},
 		.name = strdup(name),
 	};
-	char *old = entry.name;
+	AUTO_FREE char *old = entry.name;
 
 	pthread_mutex_lock(&kernels_lock);
 	if (id && id < ID_MAX && entry.name &&
@@ -75,7 +73,6 @@ void kernel_symbols_add(const struct sdk_kernel_symbol *from)
 		entries[id] = entry;
 	}
 	pthread_mutex_unlock(&kernels_lock);
-	free(old);
 }
 
 bool kernel_symbols_find(uint64_t kernel_id, struct kernel_symbol *out)

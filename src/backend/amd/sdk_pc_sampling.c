@@ -8,9 +8,6 @@
  * demands anyway. Between sessions its context is stopped.
  */
 #include <inttypes.h>
-#include <stdatomic.h>
-#include <stdlib.h>
-#include <string.h>
 #include <strings.h>
 
 #include "backend/amd/sdk_backend.h"

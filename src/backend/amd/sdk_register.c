@@ -15,16 +15,14 @@
 
 #include <dlfcn.h>
 #include <link.h>
-#include <stdatomic.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include <libproton/proton.h>
 
 #include "backend/amd/sdk_backend.h"
 #include "backend/gpu/records.h"
+#include "base/array.h"
 #include "base/environment.h"
 #include "base/message.h"
 #include "base/mutex.h"
@@ -259,7 +257,7 @@ static int force_configure(void)
 {
 	static char *entry; /* once; other threads may read it later */
 	const char *before = environment_get(TOOLS);
-	char *earlier = before ? strdup(before) : NULL;
+	AUTO_FREE char *earlier = before ? strdup(before) : NULL;
 	const char *path;
 
 	/* The library does not load the last of several tools unless a colon follows. */
@@ -274,7 +272,6 @@ static int force_configure(void)
 		setenv(TOOLS, earlier, 1);
 	else if (entry)
 		environment_remove(entry);
-	free(earlier);
 	return status;
 }
 

@@ -12,9 +12,6 @@
  * - No lock except flush_lock is held while CUPTI is called.
  */
 #include <pthread.h>
-#include <stdatomic.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "backend/cuda/activity.h"
 #include "backend/cuda/callbacks.h"

@@ -2,7 +2,6 @@
 #include "backend/cuda/attach.h"
 
 #include <pthread.h>
-#include <stdatomic.h>
 #include <unistd.h>
 
 #include "backend/cuda/activity.h"

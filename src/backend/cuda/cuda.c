@@ -7,9 +7,7 @@
  * until then the libraries are only loaded. In the child of a process that has touched CUPTI,
  * nothing of it is called.
  */
-#include <stdatomic.h>
 #include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "backend/cuda/activity.h"

@@ -13,7 +13,6 @@
 #include "backend/cuda/callbacks.h"
 
 #include <pthread.h>
-#include <stdlib.h>
 
 #include "backend/cuda/sampling_hooks.h"
 #include "backend/gpu/captured_nodes.h"

@@ -10,7 +10,6 @@
 #include "backend/cuda/hold.h"
 
 #include <pthread.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <unistd.h>
 

@@ -1,7 +1,6 @@
 /* CUPTI's two interfaces: the choice between them, and the calls in which they differ. */
 #include "backend/cuda/interface.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "backend/cuda/call_gate.h"

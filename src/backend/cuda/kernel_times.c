@@ -2,7 +2,6 @@
 #include "backend/cuda/kernel_times.h"
 
 #include <inttypes.h>
-#include <stdatomic.h>
 #include <string.h>
 
 #include "backend/cuda/cupti_api.h"

@@ -1,8 +1,6 @@
 /* Memory copies and memsets, only on request: each record costs the application's threads time. */
 #include "backend/cuda/memory.h"
 
-#include <stdatomic.h>
-
 #include "backend/cuda/interface.h"
 #include "backend/gpu/records.h"
 #include "base/array.h"

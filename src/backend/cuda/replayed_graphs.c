@@ -1,8 +1,6 @@
 /* Executable graphs that were replayed with records: an open-addressing set without a lock. */
 #include "backend/cuda/kernel_times.h"
 
-#include <stdatomic.h>
-
 #include "base/hash.h"
 
 #define PLACES 16384u /* a power of two */

@@ -4,9 +4,7 @@
 #include <inttypes.h>
 #include <math.h>
 #include <pthread.h>
-#include <stdatomic.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "backend/cuda/attach.h"
 #include "backend/cuda/hold.h"

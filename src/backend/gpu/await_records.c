@@ -1,7 +1,6 @@
 /* Waiting at a flush for records that may come late or never. */
 #include "backend/gpu/records.h"
 
-#include <stdatomic.h>
 #include <unistd.h>
 
 #include "base/clock.h"

@@ -8,10 +8,6 @@
  */
 #include "backend/gpu/captured_nodes.h"
 
-#include <stdatomic.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "backend/gpu/records.h"
 #include "backend/gpu/tensors.h"
 #include "base/array.h"

@@ -5,8 +5,6 @@
  */
 #pragma once
 
-#include <stdatomic.h>
-
 #include "base/clock.h"
 #include "record/sets/session.h"
 #include "record/thread/record_launch.h"

@@ -1,8 +1,6 @@
 /* Finished work: matching its record with its launch, and times of records. */
 #include "backend/gpu/records.h"
 
-#include <stdlib.h>
-
 #include "backend/gpu/captured_nodes.h"
 #include "backend/gpu/launches.h"
 #include "backend/gpu/tensors.h"

@@ -13,10 +13,6 @@
  */
 #include "backend/gpu/tensors.h"
 
-#include <stdatomic.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/array.h"
 #include "base/message.h"
 #include "base/mutex.h"

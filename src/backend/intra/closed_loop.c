@@ -2,8 +2,6 @@
 #include "backend/intra/closed_loop.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/array.h"
 #include "base/mutex.h"

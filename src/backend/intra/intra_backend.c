@@ -4,7 +4,6 @@
  * it after the launch; reader threads do the rest (launch_queue.h).
  */
 #include <pthread.h>
-#include <stdatomic.h>
 
 #include <libproton/proton.h>
 

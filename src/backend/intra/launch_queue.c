@@ -2,7 +2,6 @@
 #include "backend/intra/launch_queue.h"
 
 #include <sched.h>
-#include <string.h>
 #include <time.h>
 
 #include "backend/intra/device_clock.h"

@@ -1,8 +1,6 @@
 /* Launch reader: copies the buffer of a launch in pieces, decodes them, and clears it. */
 #include "backend/intra/launch_reader.h"
 
-#include <string.h>
-
 #include "backend/intra/loaded_kernels.h"
 #include "backend/intra/loss_warnings.h"
 #include "base/array.h"

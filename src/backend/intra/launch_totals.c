@@ -1,9 +1,6 @@
 /* Totals of one launch: counts, sums and histograms per node of the scope tree. */
 #include "backend/intra/launch_totals.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/array.h"
 
 #define NODES_MAX 4096u

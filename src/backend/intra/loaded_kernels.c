@@ -2,7 +2,6 @@
 #include "backend/intra/loaded_kernels.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/hash.h"
 #include "base/mutex.h"

@@ -2,8 +2,6 @@
 #include "backend/intra/record_overhead.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
 #include "backend/intra/calibrate_kernel.h"

@@ -1,8 +1,6 @@
 /* Warp role metrics: which CTAs are analyzed, and how results are added to the profile. */
 #include "backend/intra/role_totals.h"
 
-#include <string.h>
-
 #include "base/buf.h"
 #include "model/warp_metrics.h"
 

@@ -1,9 +1,6 @@
 /* Building the trace of a launch: clock conversion and assignment of slices to tracks. */
 #include "backend/intra/trace_builder.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/array.h"
 #include "format/rows.h"
 #include "record/sets/record_sessions.h"

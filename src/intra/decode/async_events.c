@@ -10,9 +10,6 @@
  */
 #include "intra/decode/decode_parts.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/array.h"
 
 /* Unpaired starts or ends of one unit and scope: ascending indices. */

@@ -1,9 +1,6 @@
 /* Decoder for the records of a CTA: headers, ring buffers, nesting and async events. */
 #include "intra/decode/decoder.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/array.h"
 #include "intra/decode/decode_parts.h"
 

@@ -1,9 +1,6 @@
 /* Nesting of a unit's executions, and closing of scopes without a recorded end. */
 #include "intra/decode/decode_parts.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/array.h"
 
 /* ------------------------------------------------------------------ nesting by time */

@@ -3,8 +3,6 @@
  */
 #include "intra/decode/decode_parts.h"
 
-#include <string.h>
-
 #include "base/array.h"
 
 /* Maximum distance of clock reads that the compiler reordered, in cycles. */

@@ -8,8 +8,6 @@
  */
 #include "intra/decode/decode_parts.h"
 
-#include <stdlib.h>
-
 #include "base/array.h"
 
 /* No kernel runs for years. Larger values are truncated, so sums cannot overflow. */

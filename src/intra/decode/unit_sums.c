@@ -7,8 +7,6 @@
  */
 #include "intra/decode/decode_parts.h"
 
-#include <string.h>
-
 #include "base/array.h"
 
 static uint32_t word_at(const uint8_t *bytes, uint32_t word)

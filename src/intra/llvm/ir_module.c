@@ -2,8 +2,6 @@
  * Reading LLVM IR modules: finds the kernel, its callees and the markers in both, and checks what
  * the pass assumes about Triton's kernels.
  */
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/array.h"
 #include "intra/llvm/ir_function.h"

@@ -1,9 +1,6 @@
 /* Parsing lines of LLVM IR: names, instructions and markers. */
 #include "intra/llvm/ir_text.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/array.h"
 
 struct slice ir_name_at(const char *at, const char *end)

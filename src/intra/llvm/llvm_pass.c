@@ -2,8 +2,6 @@
 #include "intra/llvm/llvm_pass.h"
 
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "intra/llvm/emit.h"
 
@@ -312,7 +310,7 @@ static int instrument(const struct ir_function *function, const struct instrumen
 		      struct instrument_result *result, struct proton_error *err)
 {
 	uint32_t count = 1 + (function->callees ? function->callees->count : 0);
-	struct plan *plans = calloc(count + 1, sizeof(*plans));
+	AUTO_FREE struct plan *plans = calloc(count + 1, sizeof(*plans));
 	struct sum_plan sums = {0};
 	struct emit emit = {
 		.target = function->is_amd ? &emit_amd : &emit_nvidia,
@@ -350,7 +348,6 @@ static int instrument(const struct ir_function *function, const struct instrumen
 	sum_plan_fini(&sums);
 	for (uint32_t i = 0; plans && i < count; i++)
 		plan_fini(&plans[i]);
-	free(plans);
 	return status;
 }
 

@@ -1,7 +1,5 @@
 /* Search for instrumented callees: which noinline functions can be rewritten, and which cannot. */
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/array.h"
 #include "intra/llvm/ir_function.h"

@@ -3,8 +3,6 @@
  */
 #include "intra/llvm/record_plan.h"
 
-#include <stdlib.h>
-
 #include "base/array.h"
 
 #define BYTES_MAX ((int64_t)1 << 40)

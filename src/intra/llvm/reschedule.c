@@ -21,8 +21,6 @@
  * Measured on an H200: without this step a three-stage matmul with two scopes in its loop lost 6.9
  * % of its speed; see docs/design/intra-kernel-pass.md.
  */
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/array.h"
 #include "intra/llvm/ir_function.h"

@@ -13,8 +13,6 @@
  * For the others all calls of a function are merged. That only weakens the result: more scopes may
  * be open, fewer must be.
  */
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/array.h"
 #include "intra/llvm/record_plan.h"

@@ -5,8 +5,6 @@
 #include "intra/llvm/sum_plan.h"
 
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/array.h"
 

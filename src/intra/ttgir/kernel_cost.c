@@ -1,8 +1,6 @@
 /* Static estimate of how long a kernel and its loops take. */
 #include "intra/ttgir/kernel_cost.h"
 
-#include <stdlib.h>
-
 #include "base/array.h"
 #include "intra/ttgir/find_operations.h"
 

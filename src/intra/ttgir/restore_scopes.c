@@ -13,8 +13,6 @@
  */
 #include "intra/ttgir/ttgir.h"
 
-#include <stdlib.h>
-
 #include "base/array.h"
 #include "intra/ttgir/find_operations.h"
 

@@ -7,7 +7,6 @@
  * less. The same applies to loads in loops without dots, and to such loops as a whole if they are
  * unrolled, whether the clock is read for the loop or for what follows.
  */
-#include <stdlib.h>
 
 #include "base/array.h"
 #include "intra/ttgir/find_operations.h"

@@ -1,9 +1,6 @@
 /* Warp analysis: cuts the time of each unit into segments and sums them. */
 #include "intra/warps/segments.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/array.h"
 
 /* No CTA runs for an hour, but corrupt clocks may imply it. */

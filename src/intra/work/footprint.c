@@ -2,7 +2,6 @@
 #include "intra/work/affine.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 #include "base/array.h"
 

@@ -1,8 +1,6 @@
 /* Reading a kernel in TTIR. */
 #include "intra/work/program.h"
 
-#include <stdlib.h>
-
 #include "base/array.h"
 #include "base/hash.h"
 #include "intra/ttgir/mlir_text.h"

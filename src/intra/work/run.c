@@ -6,7 +6,8 @@
 #include "intra/work/run.h"
 
 #include <math.h>
-#include <stdlib.h>
+
+#include "base/array.h"
 
 #define STEPS_MAX 4000000u
 #define REGION_DEPTH_MAX 32u
@@ -63,7 +64,7 @@ struct loop {
 /* Values are copied through a buffer, because some may be among the others. */
 static bool copy_values(struct run *run, const uint32_t *from, uint32_t count, uint32_t to)
 {
-	struct value *copies = malloc(((size_t)count + 1) * sizeof(*copies));
+	AUTO_FREE struct value *copies = malloc(((size_t)count + 1) * sizeof(*copies));
 
 	for (uint32_t i = 0; i < count && copies; i++)
 		copies[i].kind = VALUE_UNKNOWN;
@@ -73,7 +74,6 @@ static bool copy_values(struct run *run, const uint32_t *from, uint32_t count, u
 	for (uint32_t i = 0; i < count && copies; i++)
 		value_copy(&values_of(run)[to + i], &copies[i]);
 	run->is_out_of_memory |= !copies;
-	free(copies);
 	return !run->is_out_of_memory;
 }
 
@@ -232,8 +232,8 @@ static enum outcome run_at_once(struct run *run, const struct loop *loop,
 	const uint32_t atom = ATOM_LOOP + run->loop_depth;
 	const struct affine iterations = affine_atom(atom);
 	struct value *index = &values_of(run)[loop->index];
-	struct value *initial = malloc(((size_t)loop->count + 1) * sizeof(*initial));
-	int64_t *changes = malloc(((size_t)loop->count + 1) * sizeof(*changes));
+	AUTO_FREE struct value *initial = malloc(((size_t)loop->count + 1) * sizeof(*initial));
+	AUTO_FREE int64_t *changes = malloc(((size_t)loop->count + 1) * sizeof(*changes));
 	enum outcome outcome = OUTCOME_GAVE_UP;
 
 	index->kind = VALUE_NUMBER;
@@ -248,8 +248,6 @@ static enum outcome run_at_once(struct run *run, const struct loop *loop,
 		run->loop_depth--;
 		run->active &= ~ATOM_BIT(atom);
 	}
-	free(initial);
-	free(changes);
 	return outcome;
 }
 

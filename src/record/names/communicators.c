@@ -1,7 +1,6 @@
 /* Communicators of collectives, and the scopes that are named for them. */
 
 #include <stdio.h>
-#include <string.h>
 
 #include <libproton/proton.h>
 

@@ -1,8 +1,6 @@
 /* Process-wide frames and their texts. */
 #include "record/names/frames.h"
 
-#include <string.h>
-
 #include <libproton/proton.h>
 
 #include "base/array.h"

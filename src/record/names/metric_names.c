@@ -1,8 +1,5 @@
 /* Process-wide metric names: parsing and registration. */
 
-#include <stdatomic.h>
-#include <string.h>
-
 #include "base/map.h"
 #include "base/region.h"
 #include "base/strings.h"

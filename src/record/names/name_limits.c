@@ -3,8 +3,6 @@
 
 #include <ctype.h>
 #include <errno.h>
-#include <stdatomic.h>
-#include <stdlib.h>
 
 #include "base/environment.h"
 #include "base/message.h"

@@ -2,8 +2,6 @@
 #include "base/mutex.h"
 #include "record/names/frames.h"
 
-#include <string.h>
-
 #include "record/names/frame_tables.h"
 
 pthread_mutex_t scope_names_lock = PTHREAD_MUTEX_INITIALIZER;

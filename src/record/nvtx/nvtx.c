@@ -10,10 +10,7 @@
 
 #include <dlfcn.h>
 #include <pthread.h>
-#include <stdatomic.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include <libproton/proton.h>
 
@@ -55,10 +52,9 @@ static bool make_entry(void)
 {
 	if (entry)
 		return true;
-	char *path = own_path();
+	AUTO_FREE char *path = own_path();
 	if (path && asprintf(&entry, VARIABLE "=%s", path) < 0)
 		entry = NULL;
-	free(path);
 	return entry;
 }
 

@@ -2,7 +2,6 @@
 #include "record/nvtx/nvtx.h"
 
 #include <stdatomic.h>
-#include <string.h>
 #include <strings.h>
 
 #include "base/array.h"

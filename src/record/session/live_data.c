@@ -1,7 +1,5 @@
 /* Reading a live session: its data, phases and depth, and snapshots. */
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <strings.h>
 
 #include <libproton/proton.h>

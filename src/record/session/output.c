@@ -2,10 +2,7 @@
 #include "record/session/session_parts.h"
 
 #include <limits.h>
-#include <stdatomic.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <strings.h>
 #include <sys/stat.h>
 #include <unistd.h>

@@ -2,7 +2,6 @@
 #include "record/session/session_parts.h"
 
 #include <stdlib.h>
-#include <string.h>
 #include <strings.h>
 
 #include "base/message.h"

@@ -2,8 +2,6 @@
 #include "record/session/session_parts.h"
 
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include <libproton/proton.h>

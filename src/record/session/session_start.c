@@ -1,6 +1,4 @@
 /* Starting, pausing and resuming sessions; session_end.c ends them. */
-#include <stdlib.h>
-#include <string.h>
 #include <strings.h>
 
 #include <libproton/proton.h>

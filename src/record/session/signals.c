@@ -13,8 +13,6 @@
 #include <errno.h>
 #include <semaphore.h>
 #include <signal.h>
-#include <stdatomic.h>
-#include <string.h>
 #include <unistd.h>
 
 #include <libproton/proton.h>

@@ -1,8 +1,6 @@
 /* Published session sets, and the locks of sessions. */
 #include "record/sets/session.h"
 
-#include <string.h>
-
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/message.h"

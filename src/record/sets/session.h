@@ -7,7 +7,6 @@
 #pragma once
 
 #include <pthread.h>
-#include <stdatomic.h>
 
 #include "base/region.h"
 #include "export/export.h"

@@ -2,7 +2,6 @@
 #include "record/store/store.h"
 
 #include <stdio.h>
-#include <string.h>
 
 #include "base/array.h"
 #include "base/message.h"

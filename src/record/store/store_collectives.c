@@ -11,7 +11,6 @@
 #include <pthread.h>
 #include <regex.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "base/array.h"
 #include "base/environment.h"

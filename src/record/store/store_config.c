@@ -6,7 +6,6 @@
  *
  * Rows are made and linked under the session's lock; threads without it only find them.
  */
-#include <string.h>
 
 #include "record/store/store_rows.h"
 

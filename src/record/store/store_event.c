@@ -1,7 +1,4 @@
 /* Trace events of a session; rows for the program's threads are filled by thread_trace.c. */
-#include <stdatomic.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/array.h"
 #include "base/clock.h"
@@ -273,8 +270,8 @@ bool store_event_add_intra(struct store *store, const struct intra_launch *launc
 		.node = make_node(store, launch->where, epoch, wants_source),
 		.start_ns = UINT64_MAX,
 	};
-	uint32_t *nodes = calloc(launch->node_count + 1, sizeof(*nodes));
-	uint32_t *lanes = calloc(launch->unit_count + 1, sizeof(*lanes));
+	AUTO_FREE uint32_t *nodes = calloc(launch->node_count + 1, sizeof(*nodes));
+	AUTO_FREE uint32_t *lanes = calloc(launch->unit_count + 1, sizeof(*lanes));
 	bool has_memory = nodes && lanes;
 
 	if (has_memory && span.node &&
@@ -289,7 +286,6 @@ bool store_event_add_intra(struct store *store, const struct intra_launch *launc
 			store_counters_add(store, COUNTER_LOST_STORAGE, count - 1);
 		}
 	}
-	FREE_ALL(nodes, lanes);
 	return has_memory;
 }
 

@@ -1,6 +1,5 @@
 /* Metric values of a session: finding a metric's row, and adding values of each type. */
 #include <inttypes.h>
-#include <string.h>
 
 #include "model/clamped.h"
 #include "record/names/frames.h"

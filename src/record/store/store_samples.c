@@ -1,9 +1,7 @@
 /* PC samples in a store. */
 #include "record/store/store.h"
 
-#include <stdatomic.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "base/hash.h"
 #include "record/store/devices.h"

@@ -2,9 +2,6 @@
 #include "base/mutex.h"
 #include "record/thread/record_launch.h"
 
-#include <stdatomic.h>
-#include <string.h>
-
 #include "base/region.h"
 
 /* Launches in flight without overflow: CUPTI keeps about 300,000 records; some ids are not used. */

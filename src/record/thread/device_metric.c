@@ -1,8 +1,6 @@
 /* Device metrics: the public call, and conversion of values. */
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/array.h"
 #include "base/buf.h"

@@ -8,8 +8,6 @@
 #include "record/thread/thread.h"
 
 #include <pthread.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/array.h"
 #include "base/clock.h"

@@ -1,8 +1,5 @@
 /* Scope stacks of tasks (coroutines). */
 
-#include <stdatomic.h>
-#include <stdlib.h>
-
 #include <libproton/proton.h>
 
 #include "base/array.h"

@@ -1,8 +1,6 @@
 /* Per-thread state: making and freeing it, sections, notes of open scopes, the main thread. */
 #include "record/thread/thread.h"
 
-#include <stdlib.h>
-
 #include <libproton/proton.h>
 
 #include "base/array.h"

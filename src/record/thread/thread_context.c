@@ -1,8 +1,6 @@
 /* The calling thread's context: its scopes, states and source context. */
 #include "record/thread/thread.h"
 
-#include <string.h>
-
 #include "record/names/frames.h"
 #include "record/thread/thread_self.h"
 

@@ -4,8 +4,6 @@
  */
 #pragma once
 
-#include <stdatomic.h>
-
 #include <libproton/proton.h>
 
 #include "record/sets/session.h"

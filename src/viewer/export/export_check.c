@@ -2,8 +2,6 @@
 #include "viewer/export/export_check.h"
 
 #include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/replace.h"
@@ -169,7 +167,7 @@ static char *parent_of(const char *path, const char **name_out)
 static const char *find_directory(char *const *inputs, size_t count, const char *path)
 {
 	const char *name;
-	char *parent = parent_of(path, &name);
+	AUTO_FREE char *parent = parent_of(path, &name);
 	const char *found = NULL;
 	struct stat directory, st;
 
@@ -177,7 +175,6 @@ static const char *find_directory(char *const *inputs, size_t count, const char 
 		for (size_t i = 0; i < count && !found; i++)
 			if (status_of(inputs[i], &st) && is_same(&st, &directory))
 				found = inputs[i];
-	free(parent);
 	return found;
 }
 

@@ -2,8 +2,6 @@
 #include "viewer/export/export_measure.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "viewer/print/number_format.h"
 #include "viewer/print/xalloc.h"
@@ -81,7 +79,7 @@ static void keep_hidden(const struct profile *profile, const uint8_t *shown,
 static void unnest_values(const struct profile *profile, const uint8_t *shown,
 			  struct metric_column *own)
 {
-	double *inside = xcalloc(profile->node_count, sizeof(*inside));
+	AUTO_FREE double *inside = xcalloc(profile->node_count, sizeof(*inside));
 
 	for (size_t i = profile->node_count; i-- > 0;) {
 		double value = own->values[i];
@@ -96,7 +94,6 @@ static void unnest_values(const struct profile *profile, const uint8_t *shown,
 		if (i > 0)
 			inside[profile->nodes[i].parent] += whole;
 	}
-	free(inside);
 }
 
 void measure_own(struct measure *measure, const struct metrics *metrics, const char *name,

@@ -9,8 +9,6 @@
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/array.h"
 #include "base/message.h"
@@ -120,7 +118,7 @@ static void write_name(struct out *out, const struct export_view *view, uint32_t
 /* From node states to true or false, without the levels beyond --depth. */
 static void show_levels(const struct profile *profile, uint8_t *state, size_t depth)
 {
-	uint32_t *levels = xcalloc(profile->node_count, sizeof(*levels));
+	AUTO_FREE uint32_t *levels = xcalloc(profile->node_count, sizeof(*levels));
 
 	state[0] = 1;
 	for (size_t i = 1; i < profile->node_count; i++) {
@@ -129,7 +127,6 @@ static void show_levels(const struct profile *profile, uint8_t *state, size_t de
 		levels[i] = levels[parent] + 1;
 		state[i] = state[i] == NODE_SHOWN && state[parent] && levels[i] < depth;
 	}
-	free(levels);
 }
 
 static uint32_t *owners_of(const struct profile *profile, const uint8_t *shown)
@@ -236,14 +233,11 @@ static char *name_side(char *const *paths, size_t count)
 static char *make_title(const struct options *options, bool is_difference, bool is_partial)
 {
 	const struct query_options *query = &options->query;
-	char *after = name_side(query->paths, query->path_count);
-	char *before = is_difference ? name_side(query->bases, query->base_count) : xstrdup("");
-	char *title = xasprintf("%s%s%s%s", after, is_difference ? " against " : "", before,
-				is_partial ? " (partial)" : "");
-
-	free(after);
-	free(before);
-	return title;
+	AUTO_FREE char *after = name_side(query->paths, query->path_count);
+	AUTO_FREE char *before = is_difference ? name_side(query->bases, query->base_count)
+					       : xstrdup("");
+	return xasprintf("%s%s%s%s", after, is_difference ? " against " : "", before,
+			 is_partial ? " (partial)" : "");
 }
 
 /* The columns that -t METRIC=VALUE tests. */

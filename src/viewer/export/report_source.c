@@ -7,9 +7,6 @@
 #include "base/array.h"
 #include "viewer/export/report_pages.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "format/json_write.h"
 #include "viewer/numbers/source_causes.h"
 #include "viewer/numbers/source_code.h"

@@ -1,8 +1,6 @@
 /* --brief: the kinds of claims, and how each is found in a profile. */
 #include <inttypes.h>
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/array.h"
 #include "model/ranks.h"
@@ -494,12 +492,11 @@ static bool claim_stall(const struct brief *brief, const struct source_report *r
 	claim->half = 1.96 * sqrt(claim->number * (1 - claim->number) / all) + 0.5 / all;
 	claim->count = kernel->samples.all;
 	claim->gain_ns = claim->kernel->total_ns * claim->number;
-	char *line = line_of(report, kernel, waits[0]);
+	AUTO_FREE char *line = line_of(report, kernel, waits[0]);
 	claim->text = xasprintf(KERNEL_FORMAT " waits for %s (%s) in %.0f %% of its samples, %s",
 				KERNEL_OF(brief, claim->kernel),
 				reason->known ? reason->known->words : "an unknown reason",
 				reason->name, 100 * claim->number, line);
-	free(line);
 	return true;
 }
 

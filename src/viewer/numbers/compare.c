@@ -3,8 +3,6 @@
 
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <strings.h>
 
 #include "base/array.h"
@@ -46,7 +44,7 @@ static void add_name(struct comparison *comparison, const char *name)
 /* With a time as first metric, the slowest ranks of jobs are compared, too. */
 static void add_rank_names(struct comparison *comparison, const char *first)
 {
-	char *name = xasprintf("slowest%s", first + strcspn(first, "/"));
+	AUTO_FREE char *name = xasprintf("slowest%s", first + strcspn(first, "/"));
 
 	metrics_lower_case(name);
 	if (strncasecmp(first, "time/", 5) == 0 && derive_is_of_ranks(name)) {
@@ -55,7 +53,6 @@ static void add_rank_names(struct comparison *comparison, const char *first)
 		add_name(comparison, "imbalance/%");
 		comparison->rank_count = RANK_METRICS;
 	}
-	free(name);
 }
 
 /* The first profile with metrics determines the default metrics. */
@@ -124,8 +121,9 @@ static bool has_equal_metrics(const struct profile *profile)
 /* True if siblings have the same name, or metrics do. Recorded profiles have no such ones. */
 static bool has_twins(const struct profile *profile)
 {
-	uint32_t *numbers = number_names(profile);
-	uint32_t *seen = xcalloc(profile->frame_count + 1, sizeof(*seen)); /* parent + 1 */
+	AUTO_FREE uint32_t *numbers = number_names(profile);
+	AUTO_FREE uint32_t *seen =
+		xcalloc(profile->frame_count + 1, sizeof(*seen)); /* parent + 1 */
 	bool is_found = has_equal_metrics(profile);
 
 	for (uint32_t n = 0; n < profile->node_count && !is_found; n++) {
@@ -138,7 +136,6 @@ static bool has_twins(const struct profile *profile)
 			seen[number] = n + 1;
 		}
 	}
-	FREE_ALL(seen, numbers);
 	return is_found;
 }
 

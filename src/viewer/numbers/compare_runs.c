@@ -3,8 +3,6 @@
  * same program, or with --merge sum the sum of several files.
  */
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/array.h"
 #include "base/message.h"

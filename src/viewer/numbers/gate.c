@@ -3,8 +3,6 @@
 
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/array.h"
 #include "base/message.h"
@@ -268,7 +266,7 @@ static void report_finding(const struct gate_result *result, const struct profil
 	const struct gate *gate = result->gate;
 	double judged = judged_of(gate, finding->before, finding->after);
 	char value[40];
-	char *name = name_text(profile, profile->nodes[finding->node].frame, NAMES_RAW);
+	AUTO_FREE char *name = name_text(profile, profile->nodes[finding->node].frame, NAMES_RAW);
 	char change[200];
 
 	snprintf(value, sizeof(value), gate->kind == GATE_VALUE ? "%.6g%s" : "%+.6g%s", judged,
@@ -277,7 +275,6 @@ static void report_finding(const struct gate_result *result, const struct profil
 	message("gate %s: %s %s %s %s in %s%s%s", finding->is_failed ? "failed" : "passed",
 		result->label, value, operator_of(gate), gate->amount_text, name, change,
 		finding->is_noise ? ": within noise" : "");
-	free(name);
 }
 
 void gate_report_result(const struct gate_result *result, const struct profile *profile)

@@ -2,8 +2,6 @@
 #include "viewer/numbers/repeats.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/array.h"
 

@@ -1,9 +1,6 @@
 /* Sharing out stalls between the instructions that cause them. */
 #include "viewer/numbers/source_causes.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/array.h"
 #include "model/sample_lines.h"
 #include "model/samples.h"

@@ -1,9 +1,6 @@
 /* The sampled instructions of a kernel: their lines, samples and text. */
 #include "viewer/numbers/source_code.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/array.h"
 #include "base/message.h"
 #include "model/sample_lines.h"

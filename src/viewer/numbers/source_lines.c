@@ -1,8 +1,6 @@
 /* Samples of PC sampling by kernel and source line, collected from the tree. */
 #include "viewer/numbers/source_lines.h"
 
-#include <stdlib.h>
-#include <string.h>
 #include <strings.h>
 
 #include "base/array.h"
@@ -221,7 +219,8 @@ static void add_apportioned(const struct collector *collector, const uint8_t *st
 {
 	struct source_report *report = collector->report;
 	const struct profile *profile = report->profile;
-	uint32_t *kernel_of_frame = xcalloc(profile->frame_count, sizeof(*kernel_of_frame));
+	AUTO_FREE uint32_t *kernel_of_frame =
+		xcalloc(profile->frame_count, sizeof(*kernel_of_frame));
 	uint32_t metric = 0;
 
 	while (metric < profile->metric_count &&
@@ -242,7 +241,6 @@ static void add_apportioned(const struct collector *collector, const uint8_t *st
 				report->kernels[kernel - 1].apportioned +=
 					(uint64_t)profile->values[v].as.int64;
 	}
-	free(kernel_of_frame);
 }
 
 int source_report_init(struct source_report *report, struct profile *profile, const uint8_t *state,

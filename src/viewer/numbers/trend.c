@@ -2,8 +2,6 @@
 #include "viewer/numbers/compare.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/array.h"
 #include "base/message.h"
@@ -53,14 +51,13 @@ static int add_run(struct trend *trend, struct profile *profile, const struct op
 
 static double median_before(const struct trend *trend, size_t run)
 {
-	double *values = xcalloc(run + 1, sizeof(*values));
+	AUTO_FREE double *values = xcalloc(run + 1, sizeof(*values));
 	size_t count = 0;
 
 	for (size_t i = 0; i < run; i++)
 		if (!isnan(trend->runs[i].value))
 			values[count++] = trend->runs[i].value;
 	double median = repeats_of(values, count, 0).median;
-	free(values);
 	return median;
 }
 

@@ -2,8 +2,6 @@
 #include "viewer/numbers/utilization.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/message.h"
 #include "viewer/print/xalloc.h"
@@ -119,7 +117,7 @@ double util_of_node(const struct util *util, uint32_t node)
 void util_report_unknown(const struct util *util)
 {
 	const struct profile *profile = util->profile;
-	bool *is_used = xcalloc(profile->device_count, sizeof(*is_used));
+	AUTO_FREE bool *is_used = xcalloc(profile->device_count, sizeof(*is_used));
 
 	for (size_t i = 1; i < profile->kernel_count; i++)
 		is_used[profile->kernels[i].device] = true;
@@ -137,7 +135,6 @@ void util_report_unknown(const struct util *util)
 			"unknown; see --peaks",
 			profile_text(profile, device->type), profile_text(profile, device->arch));
 	}
-	free(is_used);
 }
 
 /* ------------------------------------------------------------------ --peaks */

@@ -1,7 +1,6 @@
 /* --brief: claims as text or Markdown of at most 40 lines, and as CSV and JSON for programs. */
 #include <inttypes.h>
 #include <math.h>
-#include <string.h>
 
 #include "base/array.h"
 #include "viewer/print/printable_text.h"

@@ -5,7 +5,6 @@
  * not nested, because many JSON parsers fail at a depth of a few hundred.
  */
 #include <math.h>
-#include <stdlib.h>
 
 #include "base/array.h"
 #include "viewer/numbers/gate.h"

@@ -13,8 +13,6 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/array.h"
 #include "viewer/print/number_format.h"
@@ -665,7 +663,7 @@ void sorted_print(const struct view *view, struct out *out)
 	size_t name_columns = SORTED_NAME_COLUMNS;
 	struct printer printer;
 	size_t count;
-	struct sorted_frame *entries = collect(view, &count);
+	AUTO_FREE struct sorted_frame *entries = collect(view, &count);
 
 	if (view->term.columns && view->term.columns < SORTED_NAME_COLUMNS + SORTED_VALUE_COLUMNS)
 		name_columns = view->term.columns - SORTED_VALUE_COLUMNS;
@@ -680,5 +678,4 @@ void sorted_print(const struct view *view, struct out *out)
 		out_printf(out, " %.4g\n", entries[i].value);
 	}
 	printer_fini(&printer);
-	free(entries);
 }

@@ -2,7 +2,6 @@
 #include "viewer/print/report_table.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 #include "format/csv_write.h"
 #include "viewer/print/printable_text.h"

@@ -5,8 +5,6 @@
  */
 #pragma once
 
-#include <string.h>
-
 #include "format/json_write.h"
 
 struct options;

@@ -4,8 +4,6 @@
 #include <malloc.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/message.h"
 

@@ -3,8 +3,6 @@
 
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <strings.h>
 
 #include "base/array.h"
@@ -174,13 +172,12 @@ static void scale_column(const struct derive *derive, struct metric_column *colu
 static void divide_column(const struct derive *derive, struct metric_column *column,
 			  const struct raw_metric *divisor, double unit)
 {
-	double *divisors = rolled_up(derive, divisor);
+	AUTO_FREE double *divisors = rolled_up(derive, divisor);
 
 	drop_exact(column);
 	for (size_t i = 0; i < derive->node_count; i++)
 		column->values[i] = divisors[i] == 0 ? NAN
 						     : column->values[i] / (divisors[i] / unit);
-	free(divisors);
 }
 
 static double *utilization(const struct derive *derive)
@@ -304,7 +301,7 @@ static double sum_of_metric(const struct derive *derive, const struct raw_metric
 			    const double *values)
 {
 	const struct profile_node *nodes = derive->metrics->profile->nodes;
-	bool *is_inner = xcalloc(derive->node_count, sizeof(bool));
+	AUTO_FREE bool *is_inner = xcalloc(derive->node_count, sizeof(bool));
 	double total = 0;
 
 	for (size_t i = 0; i < derive->node_count; i++) {
@@ -314,7 +311,6 @@ static double sum_of_metric(const struct derive *derive, const struct raw_metric
 		if (!isnan(values[i]) && !(is_inner[i] && holds_inner(raw)))
 			total += values[i];
 	}
-	free(is_inner);
 	return total;
 }
 
@@ -351,12 +347,11 @@ static const struct formula *find_formula(const char *name)
 /* True if the part before the slash is the name of a raw metric or of formulas. */
 static bool is_known_base(const struct metrics *metrics, const char *name, size_t length)
 {
-	char *base = xstrndup(name, length);
+	AUTO_FREE char *base = xstrndup(name, length);
 	bool is_known = metrics_find(metrics, base) != NULL;
 
 	for (size_t i = 0; i < ARRAY_LENGTH(formulas) && !is_known; i++)
 		is_known = strcasecmp(formulas[i].family, base) == 0;
-	free(base);
 	return is_known;
 }
 

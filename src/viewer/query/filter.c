@@ -6,9 +6,6 @@
  */
 #include "viewer/query/filter.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "viewer/print/xalloc.h"
 #include "viewer/query/frame_names.h"
 #include "viewer/query/pattern.h"
@@ -26,8 +23,9 @@ static bool is_metadata(const char *name)
 uint8_t *filter_prune(struct profile *profile)
 {
 	uint8_t *state = xcalloc(profile->node_count, sizeof(*state));
-	bool *frame_is_metadata = xcalloc(profile->frame_count, sizeof(*frame_is_metadata));
-	bool *keeps = xcalloc(profile->node_count, sizeof(*keeps));
+	AUTO_FREE bool *frame_is_metadata =
+		xcalloc(profile->frame_count, sizeof(*frame_is_metadata));
+	AUTO_FREE bool *keeps = xcalloc(profile->node_count, sizeof(*keeps));
 
 	for (size_t i = 0; i < profile->frame_count; i++)
 		frame_is_metadata[i] = is_metadata(profile_text(profile, profile->frames[i].name));
@@ -52,8 +50,6 @@ uint8_t *filter_prune(struct profile *profile)
 		else
 			state[i] = NODE_GONE;
 	}
-	free(keeps);
-	free(frame_is_metadata);
 	return state;
 }
 
@@ -199,7 +195,7 @@ int filter_select(const struct profile *profile, const char *include, const char
 
 void filter_require(const struct profile *profile, uint8_t *state, const bool *is_enough)
 {
-	bool *keeps = xcalloc(profile->node_count, sizeof(*keeps));
+	AUTO_FREE bool *keeps = xcalloc(profile->node_count, sizeof(*keeps));
 
 	for (size_t i = profile->node_count; i-- > 1;) {
 		if (state[i] != NODE_SHOWN)
@@ -211,5 +207,4 @@ void filter_require(const struct profile *profile, uint8_t *state, const bool *i
 		else
 			state[i] = NODE_BELOW;
 	}
-	free(keeps);
 }

@@ -1,8 +1,6 @@
 /* Frame names: formats of source frames and styles of C++ names. */
 #include "viewer/query/frame_names.h"
 
-#include <string.h>
-
 #include "symbol/demangle.h"
 #include "viewer/print/xalloc.h"
 

@@ -1,9 +1,6 @@
 /* Hiding frames: libraries by the paths of their files, others by patterns. */
 #include "viewer/query/hiding.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/array.h"
 #include "base/message.h"
 #include "model/fold.h"
@@ -112,13 +109,12 @@ static void report_empty(const struct hiding *hiding, const struct profile *prof
 /* Marks the nodes that --frames hides. */
 static void hide_owners(const struct profile *profile, unsigned owners, bool *is_hidden)
 {
-	bool *is_owned = xcalloc(profile->frame_count, sizeof(*is_owned));
+	AUTO_FREE bool *is_owned = xcalloc(profile->frame_count, sizeof(*is_owned));
 
 	for (uint32_t f = 0; f < profile->frame_count; f++)
 		is_owned[f] = owners & BIT(frame_owner(profile, f));
 	for (size_t i = 1; i < profile->node_count; i++)
 		is_hidden[i] = is_owned[profile->nodes[i].frame];
-	free(is_owned);
 }
 
 /* Changes what is hidden where `pattern` matches, or does not. */

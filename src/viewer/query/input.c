@@ -7,8 +7,6 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 
 #include "base/array.h"
@@ -179,7 +177,7 @@ static void free_units(struct input *input)
 
 void input_regroup(struct input *input, const char *const *names)
 {
-	struct member *members = xcalloc(input->count, sizeof(*members));
+	AUTO_FREE struct member *members = xcalloc(input->count, sizeof(*members));
 	struct input_unit *units = xcalloc(input->count, sizeof(*units));
 	struct hash_table orders = {0}; /* by name; + 1 */
 	struct input_unit *unit = units - 1;
@@ -225,7 +223,6 @@ void input_regroup(struct input *input, const char *const *names)
 	input->unit_count = (size_t)(unit + 1 - units);
 	make_labels(input);
 	hash_table_fini(&orders);
-	free(members);
 }
 
 void input_init(struct input *input, char *const *paths, size_t count)

@@ -1,8 +1,6 @@
 /* Regular expressions in Python's syntax: translated to POSIX and compiled by libc. */
 #include "viewer/query/pattern.h"
 
-#include <string.h>
-
 #include "base/buf.h"
 
 struct class

@@ -2,8 +2,6 @@
 #include "viewer/query/query_options.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/array.h"
 #include "viewer/numbers/utilization.h"

@@ -2,8 +2,6 @@
 #include "viewer/query/raw_metrics.h"
 
 #include <inttypes.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "model/estimates.h"
 #include "viewer/print/xalloc.h"
@@ -147,11 +145,9 @@ const struct raw_metric *metrics_find(const struct metrics *metrics, const char 
 
 	if (found)
 		return found;
-	char *bare = xstrndup(name, bare_length(name));
+	AUTO_FREE char *bare = xstrndup(name, bare_length(name));
 	metrics_lower_case(bare);
-	found = find_raw_metric(metrics, bare, false);
-	free(bare);
-	return found;
+	return find_raw_metric(metrics, bare, false);
 }
 
 bool metrics_has_number(const struct metrics *metrics, const char *name)

@@ -2,8 +2,6 @@
 #include "viewer/query/view.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/array.h"
 #include "base/message.h"

@@ -2,8 +2,6 @@
 #include "viewer/query/walk.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/array.h"
 #include "viewer/print/xalloc.h"

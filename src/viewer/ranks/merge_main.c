@@ -8,8 +8,6 @@
 #include <errno.h>
 #include <libproton/proton.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/array.h"
 #include "base/buf.h"

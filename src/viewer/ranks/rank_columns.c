@@ -4,8 +4,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/array.h"
@@ -57,7 +55,7 @@ static wide hash_frame(const struct profile *profile, const struct row_frame *fr
 /* By node, malloc'd. */
 static struct rank_path *all_paths(const struct profile *profile)
 {
-	wide *frames = xcalloc(profile->frame_count, sizeof(*frames));
+	AUTO_FREE wide *frames = xcalloc(profile->frame_count, sizeof(*frames));
 	struct rank_path *paths = xcalloc(profile->node_count, sizeof(*paths));
 
 	for (size_t i = 0; i < profile->frame_count; i++)
@@ -68,18 +66,16 @@ static struct rank_path *all_paths(const struct profile *profile)
 
 		paths[i] = (struct rank_path){{(uint64_t)hash, (uint64_t)(hash >> 64)}};
 	}
-	free(frames);
 	return paths;
 }
 
 struct rank_path *rank_paths_of(const struct profile *profile, const uint32_t *nodes, size_t count)
 {
-	struct rank_path *all = all_paths(profile);
+	AUTO_FREE struct rank_path *all = all_paths(profile);
 	struct rank_path *paths = xcalloc(count + 1, sizeof(*paths));
 
 	for (size_t i = 0; i < count; i++)
 		paths[i] = all[nodes[i]];
-	free(all);
 	return paths;
 }
 

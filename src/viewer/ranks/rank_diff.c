@@ -2,8 +2,6 @@
 #include "viewer/ranks/rank_report.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/array.h"
 #include "base/hash.h"

@@ -1,9 +1,6 @@
 /* --ranks-of: the kernel times of all ranks in a frame. */
 #include "viewer/ranks/rank_views.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/array.h"
 #include "base/message.h"
 #include "model/ranks.h"
@@ -48,12 +45,9 @@ struct rank_frames {
 static bool is_named(const struct profile *profile, uint32_t node, const char *name, bool by_path,
 		     enum name_style names)
 {
-	char *text = by_path ? rank_path(profile, node, names)
-			     : name_text(profile, profile->nodes[node].frame, names);
-	bool is_equal = strcmp(text, name) == 0;
-
-	free(text);
-	return is_equal;
+	AUTO_FREE char *text = by_path ? rank_path(profile, node, names)
+				       : name_text(profile, profile->nodes[node].frame, names);
+	return strcmp(text, name) == 0;
 }
 
 /* Rows of that path; else those with that name; else those with a name that matches. */

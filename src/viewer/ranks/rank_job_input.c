@@ -5,8 +5,6 @@
 #include "viewer/ranks/rank_job_input.h"
 
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 
 #include "base/array.h"
@@ -420,7 +418,7 @@ int rank_input_files(const struct input *input, const struct profile *job, const
 		     struct input *files_out, struct proton_error *err)
 {
 	bool is_merged = rank_input_is_merged(input);
-	char *directory = is_merged ? directory_of(input->paths[0]) : NULL;
+	AUTO_FREE char *directory = is_merged ? directory_of(input->paths[0]) : NULL;
 	struct stat status;
 	bool is_there = directory && stat(directory, &status) == 0 && S_ISDIR(status.st_mode);
 
@@ -448,7 +446,6 @@ int rank_input_files(const struct input *input, const struct profile *job, const
 			: is_there ? ", and another launch is in "
 				   : ", and there is no directory ",
 			directory ? directory : "");
-	free(directory);
 	return files_out->count ? PROTON_OK : PROTON_E_INVALID;
 }
 

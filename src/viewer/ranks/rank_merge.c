@@ -2,8 +2,6 @@
 #include "viewer/ranks/rank_merge.h"
 
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/array.h"
 #include "format/rank.h"

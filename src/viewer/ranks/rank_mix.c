@@ -2,8 +2,6 @@
 #include "viewer/ranks/rank_merge.h"
 
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/array.h"
 #include "base/hash.h"
@@ -230,10 +228,9 @@ static void mark_others(struct check *check, size_t start, size_t end)
 
 static void note_kind(struct check *check, const char *what)
 {
-	char *before = check->names;
+	AUTO_FREE char *before = check->names;
 
 	check->names = xasprintf("%s%s%s", before ? before : "", before ? ", " : "", what);
-	free(before);
 }
 
 static void check_kind(struct check *check, const struct kind *kind)

@@ -1,9 +1,6 @@
 /* Numbers of a metric over the ranks of a job: mean, extremes, imbalance; groups of ranks. */
 #include "viewer/ranks/rank_numbers.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/array.h"
 #include "model/ranks.h"
 #include "viewer/print/xalloc.h"
@@ -255,7 +252,7 @@ void rank_groups_init(struct rank_groups *groups, const struct profile *profile)
 	groups->items = xcalloc(ranks->count + 1, sizeof(*groups->items));
 	groups->rows = xcalloc(ranks->count + 1, sizeof(*groups->rows));
 	groups->of_row = xcalloc(ranks->count + 1, sizeof(*groups->of_row));
-	struct shaped *list = xcalloc(ranks->count + 1, sizeof(*list));
+	AUTO_FREE struct shaped *list = xcalloc(ranks->count + 1, sizeof(*list));
 	for (uint32_t i = 0; i < ranks->count; i++) {
 		groups->of_row[i] = RANK_GROUP_NONE;
 		if (ranks->rows[i].state == RANK_FINISHED)
@@ -277,7 +274,6 @@ void rank_groups_init(struct rank_groups *groups, const struct profile *profile)
 	for (uint32_t g = 0; g < groups->count; g++)
 		for (size_t i = 0; i < groups->items[g].count; i++)
 			groups->of_row[groups->rows[groups->items[g].start + i]] = g;
-	free(list);
 }
 
 void rank_groups_fini(struct rank_groups *groups)

@@ -1,9 +1,6 @@
 /* --rank: one rank of a job, from its own profile or from the columns of a merged file. */
 #include "viewer/ranks/rank_views.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/array.h"
 #include "base/message.h"
 #include "model/ranks.h"

@@ -1,8 +1,6 @@
 /* Messages about ranks, and tables of --ranks: frames with their spread, ranks, and groups. */
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/array.h"
 #include "base/message.h"

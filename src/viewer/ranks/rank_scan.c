@@ -2,8 +2,6 @@
 #include "viewer/ranks/rank_scan.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "export/bounds.h"
 #include "model/ranks.h"
@@ -177,7 +175,7 @@ static void add_values(struct rank_rows *rows, const struct profile *merged, uin
 		       double divisor)
 {
 	const struct value_spreads *spreads = &merged->ranks->values;
-	bool *has_below = with_values_below(merged, metric);
+	AUTO_FREE bool *has_below = with_values_below(merged, metric);
 
 	for (size_t i = 1; i < spreads->count; i++) {
 		const struct row_value_spread *row = &spreads->rows[i];
@@ -195,7 +193,6 @@ static void add_values(struct rank_rows *rows, const struct profile *merged, uin
 			     .max = number_of(row->max, row) / divisor,
 		     });
 	}
-	free(has_below);
 }
 
 /* The recorded number that a metric shows, in another unit at most; NULL: it is another one. */

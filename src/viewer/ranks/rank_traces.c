@@ -5,8 +5,6 @@
  * deviation from that.
  */
 #include <inttypes.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/array.h"
 #include "base/message.h"

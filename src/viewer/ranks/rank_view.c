@@ -3,8 +3,6 @@
 
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/array.h"
 #include "base/message.h"
@@ -226,7 +224,7 @@ static void write_view(const void *context, struct report *report)
 static int judge_and_show(const struct options *options, struct rank_report *report)
 {
 	const struct query_options *query = &options->query;
-	struct gate_result *results = xcalloc(query->gate_count, sizeof(*results));
+	AUTO_FREE struct gate_result *results = xcalloc(query->gate_count, sizeof(*results));
 	struct proton_error err;
 	int status = 0;
 
@@ -249,7 +247,6 @@ static int judge_and_show(const struct options *options, struct rank_report *rep
 	}
 	for (size_t i = 0; i < query->gate_count; i++)
 		gate_result_fini(&results[i]);
-	free(results);
 	return status;
 }
 

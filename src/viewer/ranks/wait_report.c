@@ -1,9 +1,6 @@
 /* Reports of the waiting of ranks, with what the rank that came last did longer than others. */
 #include "viewer/ranks/rank_report.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/array.h"
 #include "model/ranks.h"
 #include "viewer/print/printable_text.h"
@@ -131,10 +128,9 @@ static void put_text(struct out *out, const char *text)
 static void put_path(const struct profile *profile, uint32_t node, enum name_style names,
 		     struct out *out)
 {
-	char *path = rank_path(profile, node, names);
+	AUTO_FREE char *path = rank_path(profile, node, names);
 
 	put_text(out, path);
-	free(path);
 }
 
 /* "all_reduce below backward" */

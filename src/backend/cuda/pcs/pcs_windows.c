@@ -2,7 +2,6 @@
 #include "backend/cuda/pcs/pcs_parts.h"
 
 #include <pthread.h>
-#include <string.h>
 
 #include "record/store/devices.h"
 
