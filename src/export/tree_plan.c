@@ -195,14 +195,12 @@ static bool make_devices(struct tree_plan *plan)
 {
 	const struct profile *profile = plan->profile;
 	size_t count = profile->device_count;
-	bool *is_observed = calloc(count + 1, sizeof(*is_observed));
+	AUTO_FREE bool *is_observed = calloc(count + 1, sizeof(*is_observed));
 
 	plan->device_texts = calloc(count + 1, sizeof(*plan->device_texts));
 	plan->devices = calloc(count + 1, sizeof(*plan->devices));
-	if (!is_observed || !plan->device_texts || !plan->devices) {
-		free(is_observed);
+	if (!is_observed || !plan->device_texts || !plan->devices)
 		return false;
-	}
 	for (size_t i = 0; i < count; i++) {
 		struct plan_device *device = &plan->device_texts[i];
 
@@ -217,7 +215,6 @@ static bool make_devices(struct tree_plan *plan)
 		if (is_observed[i])
 			plan->devices[plan->device_count++] = plan->device_texts[i];
 	ARRAY_SORT(plan->devices, plan->device_count, compare_devices);
-	free(is_observed);
 	return true;
 }
 

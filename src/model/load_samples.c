@@ -618,11 +618,10 @@ static void add_zeros(struct loading *loading)
 	struct profile *profile = loading->profile;
 	uint32_t all = profile_add_text(profile, SAMPLES_ALL);
 	uint32_t metric = profile_metric(profile, all, PROTON_METRIC_INT64, 0);
-	bool *has_samples = calloc(profile->node_count + (size_t)1, sizeof(*has_samples));
+	AUTO_FREE bool *has_samples = calloc(profile->node_count + (size_t)1, sizeof(*has_samples));
 
 	if (!has_samples || profile->out_of_memory) {
 		profile->out_of_memory = true;
-		free(has_samples);
 		return;
 	}
 	for (size_t i = profile->node_count; i--;) {
@@ -641,7 +640,6 @@ static void add_zeros(struct loading *loading)
 			profile_value(profile, node, metric)->as.int64 = 0;
 		has_samples[node] = true;
 	}
-	free(has_samples);
 }
 
 ARRAY_ORDER(compare_functions, struct profile_function,

@@ -303,7 +303,7 @@ void proton_prime_vendor(void)
 {
 	const struct backend *backend;
 
-	pthread_mutex_lock(&backend_use_lock);
+	MUTEX_HOLD(&backend_use_lock);
 	for (size_t i = 0; (backend = backend_at(i)); i++) {
 		struct use *use = use_of_backend(backend);
 
@@ -313,7 +313,6 @@ void proton_prime_vendor(void)
 		backend->prime();
 		settle_use(use, STOPPED);
 	}
-	pthread_mutex_unlock(&backend_use_lock);
 }
 
 /* The driver is being initialized: passes that on to the backend if it runs; see backend.h. */

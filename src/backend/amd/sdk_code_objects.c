@@ -66,13 +66,12 @@ void kernel_symbols_add(const struct sdk_kernel_symbol *from)
 	};
 	AUTO_FREE char *old = entry.name;
 
-	pthread_mutex_lock(&kernels_lock);
+	MUTEX_HOLD(&kernels_lock);
 	if (id && id < ID_MAX && entry.name &&
 	    array_reserve_zeros(&entries, &entry_capacity, id + 1, sizeof(*entries))) {
 		old = entries[id].name;
 		entries[id] = entry;
 	}
-	pthread_mutex_unlock(&kernels_lock);
 }
 
 bool kernel_symbols_find(uint64_t kernel_id, struct kernel_symbol *out)

@@ -11,7 +11,6 @@
  *   never again. Only the end of all sessions may force.
  * - No lock except flush_lock is held while CUPTI is called.
  */
-#include <pthread.h>
 
 #include "backend/cuda/activity.h"
 #include "backend/cuda/callbacks.h"
@@ -26,6 +25,7 @@
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/message.h"
+#include "base/mutex.h"
 #include "driver/driver.h"
 #include "record/names/frames.h"
 #include "record/record.h"
@@ -48,11 +48,10 @@ static size_t lent_capacity;
 /* Registers a buffer given to CUPTI, which may also return buffers of another tool. */
 static bool lend_buffer(uint8_t *buffer)
 {
-	pthread_mutex_lock(&pool_lock);
+	MUTEX_HOLD(&pool_lock);
 	bool done = array_reserve(&lent, &lent_capacity, lent_count + 1, sizeof(*lent));
 	if (done)
 		lent[lent_count++] = buffer;
-	pthread_mutex_unlock(&pool_lock);
 	return done;
 }
 
@@ -60,23 +59,20 @@ static bool is_back(const uint8_t *buffer)
 {
 	bool found = false;
 
-	pthread_mutex_lock(&pool_lock);
+	MUTEX_HOLD(&pool_lock);
 	for (size_t i = lent_count; i-- > 0 && !found;) {
 		if (lent[i] != buffer)
 			continue;
 		lent[i] = lent[--lent_count];
 		found = true;
 	}
-	pthread_mutex_unlock(&pool_lock);
 	return found;
 }
 
 static bool has_lent(void)
 {
-	pthread_mutex_lock(&pool_lock);
-	bool has = lent_count;
-	pthread_mutex_unlock(&pool_lock);
-	return has;
+	MUTEX_HOLD(&pool_lock);
+	return lent_count;
 }
 
 static uint8_t *new_buffer(size_t bytes)
@@ -93,22 +89,20 @@ static uint8_t *from_pool(size_t *bytes)
 {
 	uint8_t *buffer = NULL;
 
-	pthread_mutex_lock(&pool_lock);
+	MUTEX_HOLD(&pool_lock);
 	*bytes = buffer_bytes;
 	if (pool_count)
 		buffer = pool[--pool_count];
-	pthread_mutex_unlock(&pool_lock);
 	return buffer;
 }
 
 /* The variable may have changed since earlier sessions, which makes their buffers useless. */
 static void set_buffer_bytes(size_t bytes)
 {
-	pthread_mutex_lock(&pool_lock);
+	MUTEX_HOLD(&pool_lock);
 	while (bytes != buffer_bytes && pool_count)
 		free(pool[--pool_count]);
 	buffer_bytes = bytes;
-	pthread_mutex_unlock(&pool_lock);
 }
 
 /* Out of memory: CUPTI 12.9 takes NULL, and drops records. Earlier ones get scratch memory. */

@@ -7,7 +7,6 @@
  */
 #include "backend/cuda/append.h"
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -15,6 +14,7 @@
 #include <libproton/proton.h>
 
 #include "backend/cuda/append_kernel.h"
+#include "base/mutex.h"
 #include "driver/driver.h"
 
 /* The kernel contains these numbers. */
@@ -110,7 +110,7 @@ static int find_ring(uint64_t context_id, struct append_ring **out, struct proto
 	int status;
 
 	*out = NULL;
-	pthread_mutex_lock(&lock);
+	MUTEX_HOLD(&lock);
 	uint32_t count = atomic_load_explicit(&ring_count, memory_order_relaxed);
 	for (uint32_t i = 0; i < count && !*out; i++)
 		if (rings[i].context_id == context_id)
@@ -127,7 +127,6 @@ static int find_ring(uint64_t context_id, struct append_ring **out, struct proto
 		if (status == PROTON_OK)
 			atomic_store_explicit(&ring_count, count + 1, memory_order_release);
 	}
-	pthread_mutex_unlock(&lock);
 	return status;
 }
 

@@ -3,7 +3,6 @@
 
 #include <inttypes.h>
 #include <math.h>
-#include <pthread.h>
 #include <stdio.h>
 
 #include "backend/cuda/attach.h"
@@ -14,6 +13,7 @@
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/message.h"
+#include "base/mutex.h"
 #include "model/estimates.h"
 #include "record/sets/record_sessions.h"
 #include "record/thread/captured.h"
@@ -189,13 +189,12 @@ bool windows_should_leave(uint64_t kernels)
 {
 	uint64_t open_ns = clock_monotonic_ns() - run.window.open_ns;
 
-	pthread_mutex_lock(&lock);
+	MUTEX_HOLD(&lock);
 	/* A server that was idle in one window is not idle until the next. */
 	run.nodes_per_s =
 		fmax((double)kernels * 1e9 / (double)(open_ns + 1), run.nodes_per_s * RATE_KEPT);
 	double staying_ns = run.nodes_per_s * NODE_STAY_NS * 1e-9 * (double)mode.times.distance_ns;
 	run.is_leaving = staying_ns > run.leave_ns;
-	pthread_mutex_unlock(&lock);
 	return run.is_leaving;
 }
 
@@ -243,7 +242,7 @@ void windows_describe(backend_add_fn add, void *user)
 {
 	char text[96];
 
-	pthread_mutex_lock(&lock);
+	MUTEX_HOLD(&lock);
 	snprintf(text, sizeof(text), "%g ms every %g s", (double)mode.times.length_ns / 1e6,
 		 (double)(run.distance_ns ? run.distance_ns : mode.times.distance_ns) / 1e9);
 	add(user, "windows", text);
@@ -254,7 +253,6 @@ void windows_describe(backend_add_fn add, void *user)
 	gpu_describe_number(add, user, "windows_steps", run.parts[1].steps);
 	snprintf(text, sizeof(text), "%.3f", slowness());
 	add(user, "windows_slowness", text);
-	pthread_mutex_unlock(&lock);
 }
 
 void windows_skip(uint64_t ns)

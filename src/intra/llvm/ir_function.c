@@ -285,15 +285,13 @@ ARRAY_ORDER(compare_moves, uint64_t, ORDER_OF(*a, *b))
 int ir_function_write_moved(const struct ir_function *function, const uint32_t *moves,
 			    char **text_out, size_t *length_out, struct proton_error *err)
 {
-	uint64_t *moved = NULL; /* the line that it moves before << 32 | line */
+	AUTO_FREE uint64_t *moved = NULL; /* the line that it moves before << 32 | line */
 	size_t count = 0, next = 0;
 	struct out out;
 
 	for (uint32_t i = 0; i < function->line_count; i++)
-		if (moves[i] && !ARRAY_ADD(moved, count, (moves[i] - 1ull) << 32 | i)) {
-			free(moved);
+		if (moves[i] && !ARRAY_ADD(moved, count, (moves[i] - 1ull) << 32 | i))
 			return err_nomem(err);
-		}
 	if (!count)
 		return PROTON_OK;
 	/* Lines that move to the same place stay in text order. */
@@ -305,7 +303,6 @@ int ir_function_write_moved(const struct ir_function *function, const uint32_t *
 		if (!moves[i])
 			write_line(function, i, &out);
 	}
-	free(moved);
 	return out_finish_text(&out, text_out, length_out, err);
 }
 

@@ -103,7 +103,7 @@ static uint32_t enter_renewed(uint32_t parent, const struct frame_content *conte
 	uint32_t frame;
 	bool has_moved;
 
-	pthread_mutex_lock(&scope_names_lock);
+	MUTEX_HOLD(&scope_names_lock);
 	frame = take_name(parent, string_entry_bytes(content->name_length), &has_moved);
 	if (frame) {
 		/* No other thread finds the frame: its text belongs to this thread. */
@@ -121,7 +121,6 @@ static uint32_t enter_renewed(uint32_t parent, const struct frame_content *conte
 			}
 		}
 	}
-	pthread_mutex_unlock(&scope_names_lock);
 	return child;
 }
 

@@ -93,13 +93,12 @@ static void share_store(struct session *session, uint32_t serial)
 {
 	MUTEX_HOLD(&adding_pause_lock);
 	uint32_t before = take_values(session);
-	pthread_mutex_lock(&session->lock);
+	MUTEX_HOLD(&session->lock);
 	if (session->is_live && session->serial == serial) {
 		store_counters_share(&session->store);
 		before = OWNER_SHARED;
 	}
 	give_values(session, before);
-	pthread_mutex_unlock(&session->lock);
 }
 
 struct session *adding_lock(const struct config_entry *entry)

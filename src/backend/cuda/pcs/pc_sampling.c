@@ -14,6 +14,7 @@
 #include "backend/gpu/records.h"
 #include "base/clock.h"
 #include "base/message.h"
+#include "base/mutex.h"
 #include "driver/driver.h"
 #include "record/record.h"
 
@@ -318,9 +319,8 @@ static void disable_rest(void)
 
 void pc_sampling_prepare(void)
 {
-	pthread_mutex_lock(&pcs_lock);
+	MUTEX_HOLD(&pcs_lock);
 	disable_rest();
-	pthread_mutex_unlock(&pcs_lock);
 }
 
 /* The primary context of a GPU, which PyTorch and the CUDA runtime use; NULL: it has none. */
@@ -388,7 +388,7 @@ int pc_sampling_start(const struct pcs_mode *mode, struct proton_error *err)
 	if (!libcupti.cuptiPCSamplingEnable || !libcupti.cuptiPCSamplingGetData ||
 	    !libcupti.cuptiGetCubinCrc)
 		return err_set(err, PROTON_E_VERSION, "%s has no PC sampling", libcupti.path);
-	pthread_mutex_lock(&pcs_lock);
+	MUTEX_HOLD(&pcs_lock);
 	pcs_mode = *mode;
 	last_period = mode->period;
 	if (!atomic_exchange(&has_run, true)) { /* not if it was deactivated */
@@ -412,7 +412,6 @@ int pc_sampling_start(const struct pcs_mode *mode, struct proton_error *err)
 		disable_all();
 		atomic_store(&has_run, false);
 	}
-	pthread_mutex_unlock(&pcs_lock);
 	return status;
 }
 
@@ -477,11 +476,10 @@ void pc_sampling_read(void)
 	if (!is_sampling())
 		return;
 	pcs_drain_stop();
-	pthread_mutex_lock(&pcs_lock);
+	MUTEX_HOLD(&pcs_lock);
 	for (uint32_t i = 0; i < PCS_CONTEXTS_MAX; i++)
 		if (pcs_contexts[i].context && !pcs_contexts[i].is_full)
 			pcs_context_read(&pcs_contexts[i]);
-	pthread_mutex_unlock(&pcs_lock);
 }
 
 bool pc_sampling_stop(bool is_held)
@@ -506,10 +504,8 @@ bool pc_sampling_stop(bool is_held)
 
 bool pc_sampling_has_context(void)
 {
-	pthread_mutex_lock(&pcs_lock);
-	bool is_enabled = has_context();
-	pthread_mutex_unlock(&pcs_lock);
-	return is_enabled;
+	MUTEX_HOLD(&pcs_lock);
+	return has_context();
 }
 
 void pc_sampling_leave(void)
@@ -587,7 +583,7 @@ void pc_sampling_describe(backend_add_fn add, void *user)
 
 	if (!atomic_load(&has_run))
 		return;
-	pthread_mutex_lock(&pcs_lock);
+	MUTEX_HOLD(&pcs_lock);
 	uint32_t period = current_period();
 	if (pcs_mode.windows.length_ns)
 		snprintf(text, sizeof(text), "windows of %" PRIu64 " ms every %" PRIu64 " ms",
@@ -605,5 +601,4 @@ void pc_sampling_describe(backend_add_fn add, void *user)
 	gpu_describe_number(add, user, "pc_sampling_received", samples_seen());
 	gpu_describe_number(add, user, "pc_sampling_asked", pcs_modules_events());
 	gpu_describe_number(add, user, "overhead_pc_sampling_ns", pcs_statistics.drain_ns);
-	pthread_mutex_unlock(&pcs_lock);
 }

@@ -19,6 +19,7 @@
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/map.h"
+#include "base/mutex.h"
 #include "base/region.h"
 #include "record/session/session_parts.h"
 #include "record/store/devices.h"
@@ -181,12 +182,11 @@ void pcs_modules_on_call(uint32_t call, const struct cupti_callback_data *data)
 	if ((result && *result != 0) || !returns_handle(call) || !params || !params[0])
 		return;
 	created = *params[0];
-	pthread_mutex_lock(&lock);
+	MUTEX_HOLD(&lock);
 	if (call == CUPTI_CALL_MODULE_GET_FUNCTION)
 		set_handle(created, crc_of_handle(params[1]));
 	else
 		set_handle(created, loaded_crc);
-	pthread_mutex_unlock(&lock);
 }
 
 void pcs_modules_on_query(const struct cupti_callback_data *data)
@@ -246,7 +246,7 @@ void pcs_modules_on_event(uint32_t event, const struct cupti_module_data *module
 	code_objects_add(crc, module->cubin, module->cubin_bytes);
 	if (event == CUPTI_RESOURCE_MODULE_LOADED)
 		loaded_crc = crc;
-	pthread_mutex_lock(&lock);
+	MUTEX_HOLD(&lock);
 	if (event == CUPTI_RESOURCE_MODULE_UNLOAD_STARTING) {
 		forget_handles(crc);
 		crc_cache[module->id % CRC_CACHE].crc = 0;
@@ -254,7 +254,6 @@ void pcs_modules_on_event(uint32_t event, const struct cupti_module_data *module
 		set_handle(launching, crc);
 		launching_crc = crc;
 	}
-	pthread_mutex_unlock(&lock);
 }
 
 uint64_t pcs_modules_events(void)
@@ -344,14 +343,13 @@ static size_t take_wanted(struct pcs_wanted taken[WANTED_MAX])
 {
 	size_t count = 0;
 
-	pthread_mutex_lock(&lock);
+	MUTEX_HOLD(&lock);
 	for (uint32_t i = 0; i < wanted_count; i++) {
 		if (!wanted[i].was_taken &&
 		    code_objects_sampled(wanted[i].crc) == CODE_OBJECT_UNKNOWN)
 			taken[count++] = wanted[i];
 		wanted[i].was_taken = true;
 	}
-	pthread_mutex_unlock(&lock);
 	return count;
 }
 
@@ -505,12 +503,11 @@ bool pcs_modules_find_launch(uint32_t correlation, struct proton_context *where,
 {
 	const struct serialized_launch *launch = &serialized[correlation % SERIALIZED_LAUNCHES];
 
-	pthread_mutex_lock(&lock);
+	MUTEX_HOLD(&lock);
 	bool is_found = launch->correlation == correlation &&
 			!proton_context_is_empty(launch->where);
 	*where = launch->where;
 	*is_named = launch->is_named;
-	pthread_mutex_unlock(&lock);
 	return is_found;
 }
 
@@ -547,7 +544,7 @@ void pcs_modules_attribute(const struct cupti_kernel *kernel, uint64_t crc,
 /* While nothing was attached, modules were unloaded and their handles used again. */
 static void forget_all_handles(void)
 {
-	pthread_mutex_lock(&lock);
+	MUTEX_HOLD(&lock);
 	for (uint32_t i = 1; i < handle_count; i++)
 		if (handles[i].handle) {
 			map_remove(&by_handle, (uintptr_t)handles[i].handle);
@@ -555,7 +552,6 @@ static void forget_all_handles(void)
 		}
 	handle_count = 1;
 	memset(crc_cache, 0, sizeof(crc_cache));
-	pthread_mutex_unlock(&lock);
 }
 
 void pcs_modules_start(void)
