@@ -98,6 +98,13 @@ static inline int ext_dict_get(PyObject *dict, PyObject *key, PyObject **value_o
 #endif
 }
 
+/* Before a local reference, or NULL: released at the end of its block. */
+#define AUTO_DECREF __attribute__((cleanup(ext_auto_decref)))
+static inline void ext_auto_decref(PyObject *const *reference)
+{
+	Py_XDECREF(*reference);
+}
+
 /* Runs a statement without the GIL. */
 #define EXT_UNLOCKED(...)                                                                          \
 	do {                                                                                       \

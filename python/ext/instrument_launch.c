@@ -75,25 +75,21 @@ static PyObject *instrument_allocate(PyObject *module, PyObject *const *args, Py
 /* The number of a key; unchanged if the launch has none. False with an exception. */
 static bool data_number(PyObject *data, const char *key, uint64_t *out)
 {
-	PyObject *name = PyDict_Check(data) ? PyUnicode_InternFromString(key) : NULL;
-	PyObject *value = NULL;
+	AUTO_DECREF PyObject *name = PyDict_Check(data) ? PyUnicode_InternFromString(key) : NULL;
+	AUTO_DECREF PyObject *value = NULL;
 	if (name && ext_dict_get(data, name, &value) < 0)
 		PyErr_Clear();
-	bool is_number = !value || number_of(value, out);
-	Py_XDECREF(value);
-	Py_XDECREF(name);
-	return is_number;
+	return !value || number_of(value, out);
 }
 
 /* The function and the stream of Triton's LazyDict; false after a report. */
 static bool launch_of(PyObject *metadata, uint64_t *function, uint64_t *stream)
 {
-	PyObject *data = PyObject_GetAttrString(metadata, "data");
+	AUTO_DECREF PyObject *data = PyObject_GetAttrString(metadata, "data");
 	bool is_known = data && data_number(data, "function", function) &&
 			data_number(data, "stream", stream);
 	if (!is_known)
 		report_exception();
-	Py_XDECREF(data);
 	return is_known;
 }
 

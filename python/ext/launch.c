@@ -47,10 +47,9 @@ static PyObject *shared_get(struct ext_launch *launch, enum ext_shared which)
 static void shared_set(struct ext_launch *launch, enum ext_shared which, PyObject *object)
 {
 	ext_lock(&launch->lock);
-	PyObject *old = launch->shared[which];
+	AUTO_DECREF PyObject *old = launch->shared[which];
 	launch->shared[which] = object;
 	ext_unlock(&launch->lock);
-	Py_XDECREF(old);
 }
 
 static void leave_op(void)
@@ -191,16 +190,12 @@ static PyObject *evaluate(struct ext_launch *launch, PyObject *metadata, PyObjec
 /* 1: the pattern matches at the beginning of `name`; 0: no match; -1 with an exception. */
 static int matches(struct ext_launch *launch, enum ext_shared which, int if_none, PyObject *name)
 {
-	PyObject *pattern = shared_get(launch, which);
+	AUTO_DECREF PyObject *pattern = shared_get(launch, which);
 	if (!pattern)
 		return if_none;
-	PyObject *match = PyObject_CallMethodOneArg(pattern, launch->names[EXT_MATCH], name);
-	Py_DECREF(pattern);
-	if (!match)
-		return -1;
-	bool is_match = match != Py_None;
-	Py_DECREF(match);
-	return is_match;
+	AUTO_DECREF PyObject *match =
+		PyObject_CallMethodOneArg(pattern, launch->names[EXT_MATCH], name);
+	return match ? match != Py_None : -1;
 }
 
 /* 1: metadata of a kernel with this name is wanted; 0: not wanted; -1 with an exception. */
@@ -223,12 +218,12 @@ static int add_objects(struct ext_state *state, uint32_t frame, struct proton_co
 	int result = -1;
 	proton_op_exit();
 	begin_hook(&state->launch, kernel_frame);
-	PyObject *metrics = ext_call("triton_proton.metric", "launch_metrics", launched, NULL);
+	AUTO_DECREF PyObject *metrics =
+		ext_call("triton_proton.metric", "launch_metrics", launched, NULL);
 	if (metrics)
 		result = ext_metrics_add(state, where, metrics);
 	end_hook();
 	proton_op_enter(frame, &again);
-	Py_XDECREF(metrics);
 	return result;
 }
 
@@ -277,12 +272,10 @@ static int enter_named(struct ext_state *state, PyObject *metadata, PyObject **d
 	int wanted = is_wanted(&state->launch, raw_name);
 	if (wanted != 1)
 		return wanted; /* the user's metadata function is not called */
-	PyObject *launched = evaluate(&state->launch, metadata, data, kernel_frame);
+	AUTO_DECREF PyObject *launched = evaluate(&state->launch, metadata, data, kernel_frame);
 	if (!launched)
 		return -1;
-	int result = enter_op(state, raw_name, launched, kernel_frame);
-	Py_DECREF(launched);
-	return result;
+	return enter_op(state, raw_name, launched, kernel_frame);
 }
 
 /* The compiled kernel's name, without computing the rest; a new reference. */

@@ -162,13 +162,11 @@ static PyObject *scope_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 /* scope(name, metrics, group=...): a collective, see _collectives.py. */
 static PyObject *grouped(PyObject *name, PyObject *metrics, PyObject *group)
 {
-	PyObject *module = PyImport_ImportModule("triton_proton._collectives");
+	AUTO_DECREF PyObject *module = PyImport_ImportModule("triton_proton._collectives");
 	if (!module)
 		return NULL;
-	PyObject *made = PyObject_CallMethod(module, "GroupScope", "OOO", name,
-					     metrics ? metrics : Py_None, group);
-	Py_DECREF(module);
-	return made;
+	return PyObject_CallMethod(module, "GroupScope", "OOO", name, metrics ? metrics : Py_None,
+				   group);
 }
 
 /* Fast path of `scope(...)`; calls with other than one or two positional arguments go to new. */
@@ -398,11 +396,9 @@ static PyObject *scope_call(PyObject *object, PyObject *args, PyObject *kwargs)
 static PyObject *scope_without_metrics(PyObject *object, PyObject *unused)
 {
 	struct scope *self = (struct scope *)object;
-	PyObject *name = member_get(self, &self->name);
-	PyObject *made = scope_make(self->is_timed ? self->state->timed : self->state->scope,
-				    self->state, self->is_timed, name, NULL);
-	Py_DECREF(name);
-	return made;
+	AUTO_DECREF PyObject *name = member_get(self, &self->name);
+	return scope_make(self->is_timed ? self->state->timed : self->state->scope, self->state,
+			  self->is_timed, name, NULL);
 }
 
 /* Arguments for copies and pickles: models with scopes are copied. */
@@ -442,11 +438,8 @@ static int scope_set(PyObject *object, PyObject *value, void *which)
 static PyObject *scope_repr(PyObject *object)
 {
 	struct scope *self = (struct scope *)object;
-	PyObject *name = member_get(self, &self->name);
-	PyObject *text =
-		PyUnicode_FromFormat("%s(%R)", self->is_timed ? "cpu_timed_scope" : "scope", name);
-	Py_DECREF(name);
-	return text;
+	AUTO_DECREF PyObject *name = member_get(self, &self->name);
+	return PyUnicode_FromFormat("%s(%R)", self->is_timed ? "cpu_timed_scope" : "scope", name);
 }
 
 static PyGetSetDef scope_attributes[] = {

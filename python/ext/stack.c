@@ -174,15 +174,12 @@ static PyObject *push_scope(PyObject *module, PyObject *const *args, Py_ssize_t 
 
 static PyObject *raise_mismatch(PyObject *open, PyObject *given)
 {
-	PyObject *text = PyObject_Str(given);
-	PyObject *shown_given = text ? ext_shown(text) : NULL;
-	PyObject *shown_open = shown_given ? ext_shown(open) : NULL;
+	AUTO_DECREF PyObject *text = PyObject_Str(given);
+	AUTO_DECREF PyObject *shown_given = text ? ext_shown(text) : NULL;
+	AUTO_DECREF PyObject *shown_open = shown_given ? ext_shown(open) : NULL;
 	if (shown_open)
 		PyErr_Format(PyExc_ValueError, "Scope name mismatch: %U != %U", shown_given,
 			     shown_open);
-	Py_XDECREF(shown_open);
-	Py_XDECREF(shown_given);
-	Py_XDECREF(text);
 	return NULL;
 }
 

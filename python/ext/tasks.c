@@ -34,10 +34,8 @@ static _Thread_local struct {
 
 static PyObject *imported(const char *name)
 {
-	PyObject *text = PyUnicode_FromString(name);
-	PyObject *module = text ? PyImport_GetModule(text) : NULL;
-	Py_XDECREF(text);
-	return module;
+	AUTO_DECREF PyObject *text = PyUnicode_FromString(name);
+	return text ? PyImport_GetModule(text) : NULL;
 }
 
 static bool find_asyncio(void)
@@ -111,13 +109,12 @@ static bool ask(struct proton_task *out)
 		Py_XDECREF(loop);
 		return false;
 	}
-	PyObject *task = PyObject_CallOneArg(current_task, loop);
+	AUTO_DECREF PyObject *task = PyObject_CallOneArg(current_task, loop);
 	Py_DECREF(loop);
 	if (task && task != Py_None) {
 		out->id = number_of(task);
 		out->origin = out->id ? origin_here() : 0;
 	}
-	Py_XDECREF(task);
 	return true;
 }
 

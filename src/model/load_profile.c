@@ -56,15 +56,19 @@ static bool visit_row(uint64_t *seen, uint64_t row)
 	return true;
 }
 
+/* False: the table has no such row, so the file is damaged. */
+static bool is_row(struct view_loader *loader, enum table_id table, uint64_t row)
+{
+	bool is_there = row < rows_of(loader, table);
+
+	loader->profile->is_damaged |= !is_there;
+	return is_there;
+}
+
 static bool is_epoch_selected(struct view_loader *loader, uint32_t epoch)
 {
-	if (loader->is_all_selected)
-		return true;
-	if (epoch >= rows_of(loader, TABLE_EPOCHS)) {
-		loader->profile->is_damaged = true;
-		return false;
-	}
-	return loader->trace->is_selected[epoch];
+	return loader->is_all_selected ||
+	       (is_row(loader, TABLE_EPOCHS, epoch) && loader->trace->is_selected[epoch]);
 }
 
 /* ------------------------------------------------------------------ strings, frames, metrics */
@@ -73,12 +77,8 @@ static uint32_t map_string(struct view_loader *loader, uint64_t id)
 {
 	uint32_t length;
 
-	if (id == 0)
+	if (id == 0 || !is_row(loader, TABLE_STRINGS, id))
 		return 0;
-	if (id >= rows_of(loader, TABLE_STRINGS)) {
-		loader->profile->is_damaged = true;
-		return 0;
-	}
 	if (loader->trace->strings[id])
 		return loader->trace->strings[id] - 1;
 	const char *text = profile_view_string(loader->view, (uint32_t)id, &length);
@@ -333,13 +333,9 @@ static void copy_configs(struct view_loader *loader)
 	struct profile *profile = loader->profile;
 
 	for (uint64_t i = 1; i < rows_of(loader, TABLE_CONFIGS); i++) {
-		if (!rows[i].kernel || !rows[i].count)
-			continue;
-		if (rows[i].kernel >= rows_of(loader, TABLE_KERNELS)) {
-			profile->is_damaged = true;
-			continue;
-		}
-		if (!loader->kernels[rows[i].kernel]) /* row of an epoch that is not selected */
+		if (!rows[i].kernel || !rows[i].count ||
+		    !is_row(loader, TABLE_KERNELS, rows[i].kernel) ||
+		    !loader->kernels[rows[i].kernel]) /* row of an epoch that is not selected */
 			continue;
 		uint32_t kernel = loader->kernels[rows[i].kernel] - 1;
 		profile->kernels[kernel].first_config =
