@@ -51,8 +51,10 @@ bool array_grow(void *data, size_t count, size_t element_bytes);
 	array_free_all((void *const[]){__VA_ARGS__}, ARRAY_LENGTH(((void *const[]){__VA_ARGS__})))
 void array_free_all(void *const *arrays, size_t count);
 
-/* Before a local pointer: free() at the end of its block, on whatever way that is left. */
-#define AUTO_FREE __attribute__((cleanup(array_auto_free)))
+/* Before a local variable: `fini` of its address at the end of its block, on whatever way. */
+#define AT_END(fini) __attribute__((cleanup(fini)))
+/* Before a local pointer: free() at the end of its block. */
+#define AUTO_FREE AT_END(array_auto_free)
 static inline void array_auto_free(void *pointer)
 {
 	free(*(void **)pointer);

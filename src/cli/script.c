@@ -49,7 +49,7 @@ static void add_word(struct out *text, const char *word)
 static void advise_user(const char *problem, const char *before, const struct options *options,
 			const char *target)
 {
-	struct out text;
+	AT_END(out_fini) struct out text;
 	size_t length;
 
 	out_init(&text, -1);
@@ -65,7 +65,6 @@ static void advise_user(const char *problem, const char *before, const struct op
 	char *command = out_take(&text, &length);
 	message("%s: use %s", problem, command ? command : "proton -- PROGRAM");
 	free(command);
-	out_fini(&text);
 }
 
 /* `before`: the program that runs the target; NULL: it runs itself, from its directory. */

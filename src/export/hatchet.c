@@ -10,7 +10,6 @@
  * node.
  */
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "base/buf.h"
 #include "export/export.h"

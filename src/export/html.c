@@ -208,7 +208,7 @@ static void write_instrumented(struct html *html)
 
 static void write_cell(struct out *out, const struct out *text)
 {
-	struct out valid = OUT_IN_MEMORY;
+	AT_END(out_fini) struct out valid = OUT_IN_MEMORY;
 
 	text_write_utf8(&valid, text->bytes, text->length);
 	out_fail(out, text->errnum ? text->errnum : valid.errnum);
@@ -222,7 +222,6 @@ static void write_cell(struct out *out, const struct out *text)
 			out_byte(out, valid.bytes[i]);
 	}
 	out_text(out, "</td>");
-	out_fini(&valid);
 }
 
 static void write_duration(struct out *out, double ns)
@@ -239,7 +238,7 @@ static void write_duration(struct out *out, double ns)
 static void write_top(const struct export_view *view, struct out *out)
 {
 	const struct export_report *report = view->report;
-	struct out name = OUT_IN_MEMORY;
+	AT_END(out_fini) struct out name = OUT_IN_MEMORY;
 	uint64_t whole = 0;
 
 	for (size_t i = 0; i < report->kernel_count; i++)
@@ -263,7 +262,6 @@ static void write_top(const struct export_view *view, struct out *out)
 	}
 	out_text(out,
 		 "</tbody></table></section>\n<script type=\"application/json\" id=\"profile\">");
-	out_fini(&name);
 }
 
 /* ------------------------------------------------------------------ the page */

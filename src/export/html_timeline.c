@@ -1,8 +1,6 @@
 /* The time line of the HTML report: the slices of traces as numbers. */
 #include "export/html_timeline.h"
 
-#include <stdlib.h>
-
 #define NAMES_BYTES_MAX ((size_t)1 << 30) /* address space for names */
 
 /* ------------------------------------------------------------------ names and frames */

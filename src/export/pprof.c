@@ -111,7 +111,7 @@ static uint64_t add_bare_name(struct pprof *pprof, const struct export_metric *m
 	const char *which = metric->which ? metric->which : "";
 	size_t length = strlen(metric->name) - (*which ? strlen(which) + 1 : 0);
 	size_t end = length;
-	struct out text = OUT_IN_MEMORY;
+	AT_END(out_fini) struct out text = OUT_IN_MEMORY;
 
 	if (length && metric->name[length - 1] == ')') {
 		const char *unit = strstr(metric->name, " (");
@@ -125,9 +125,7 @@ static uint64_t add_bare_name(struct pprof *pprof, const struct export_metric *m
 	out_bytes(&text, metric->name, end ? end : length);
 	out_bytes(&text, metric->name + length, strlen(metric->name) - length);
 	out_fail(pprof->out, text.errnum);
-	uint64_t string = add_string(pprof, text.bytes, text.length);
-	out_fini(&text);
-	return string;
+	return add_string(pprof, text.bytes, text.length);
 }
 
 static void write_types(struct pprof *pprof)
@@ -286,7 +284,7 @@ static void write_samples(struct pprof *pprof, uint32_t device, uint64_t key, ui
 static void write_device(struct pprof *pprof, uint32_t device, uint64_t key)
 {
 	const struct export_view *view = pprof->view;
-	struct out label = OUT_IN_MEMORY;
+	AT_END(out_fini) struct out label = OUT_IN_MEMORY;
 
 	for (size_t m = 0; m < view->metric_count; m++)
 		if (view->metrics[m].field != EXPORT_NO_FIELD)
@@ -300,7 +298,6 @@ static void write_device(struct pprof *pprof, uint32_t device, uint64_t key)
 		free(pprof->device_own[m]);
 		pprof->device_own[m] = NULL;
 	}
-	out_fini(&label);
 }
 
 static void write_all(struct pprof *pprof)

@@ -3,7 +3,6 @@
 
 #include <dlfcn.h>
 #include <pthread.h>
-#include <stdlib.h>
 
 /* Of zlib.h: all versions 1 have these functions and this struct. */
 struct z_stream {

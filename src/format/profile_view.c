@@ -107,7 +107,7 @@ int profile_view_write(const struct profile_view *view, struct out *out, struct 
 		.end_ns = view->end_ns,
 	};
 	struct packed_table tables[TABLE_COUNT];
-	struct out data;
+	AT_END(out_fini) struct out data;
 
 	out_init(&data, -1);
 	for (int id = 0; id < TABLE_COUNT; id++)
@@ -123,7 +123,6 @@ int profile_view_write(const struct profile_view *view, struct out *out, struct 
 		out_bytes(out, tables, header.table_count * sizeof(struct packed_table));
 		out_bytes(out, data.bytes, data.length);
 	}
-	out_fini(&data);
 	return status;
 }
 

@@ -39,23 +39,19 @@ static int load_profile_file(const char *bytes, size_t length, char **keep, stru
 int profile_load_hatchet(const char *bytes, size_t length, struct profile **out,
 			 struct proton_error *err)
 {
-	struct json_reader reader;
+	AT_END(json_reader_fini) struct json_reader reader;
 
 	json_reader_init(&reader, bytes, length);
-	int status = load_tree(&reader.source, out, err);
-	json_reader_fini(&reader);
-	return status;
+	return load_tree(&reader.source, out, err);
 }
 
 int profile_load_msgpack(const char *bytes, size_t length, struct profile **out,
 			 struct proton_error *err)
 {
-	struct msgpack_reader reader;
+	AT_END(msgpack_reader_fini) struct msgpack_reader reader;
 
 	msgpack_reader_init(&reader, bytes, length);
-	int status = load_tree(&reader.source, out, err);
-	msgpack_reader_fini(&reader);
-	return status;
+	return load_tree(&reader.source, out, err);
 }
 
 /* The first byte that is not white space, or 0. */

@@ -2,7 +2,6 @@
 #include "model/regroup.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "base/buf.h"
 #include "base/hash.h"

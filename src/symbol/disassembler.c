@@ -99,7 +99,7 @@ static char *find_in_path(const struct vendor *vendor)
 /* The last program, in the order of versions, that matches "<directory><pattern>". */
 static char *find_matching(const char *directory, size_t length, const char *pattern)
 {
-	struct out text;
+	AT_END(out_fini) struct out text;
 	glob_t found;
 	char *path = NULL;
 
@@ -124,7 +124,6 @@ static char *find_matching(const char *directory, size_t length, const char *pat
 		}
 		globfree(&found);
 	}
-	out_fini(&text);
 	return path;
 }
 

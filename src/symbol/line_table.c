@@ -242,8 +242,8 @@ static int join_ptx(struct line_table *table, const struct segments *lines, cons
 		    size_t length)
 {
 	struct segments ptx_segments = {0};
-	struct line_rows rows = {0};
-	struct ptx_lines ptx;
+	AT_END(line_rows_fini) struct line_rows rows = {0};
+	AT_END(ptx_lines_fini) struct ptx_lines ptx;
 	struct joining joining = {.table = table, .ptx = &ptx};
 	int status = ptx_lines_read(&ptx, text, length, &table->frames);
 
@@ -255,8 +255,6 @@ static int join_ptx(struct line_table *table, const struct segments *lines, cons
 	if (status == PROTON_OK)
 		status = join_segments(&joining, lines, &ptx_segments);
 	free(ptx_segments.segments);
-	line_rows_fini(&rows);
-	ptx_lines_fini(&ptx);
 	return status;
 }
 
@@ -332,14 +330,13 @@ static int join_calls(struct line_table *table, const struct segments *lines,
 static int add_debug_info(struct line_table *table, const struct segments *lines,
 			  struct line_rows *rows)
 {
-	struct inlined_calls calls;
+	AT_END(inlined_calls_fini) struct inlined_calls calls;
 	int status = inlined_calls_read(&calls, &table->code_object);
 
 	if (status == PROTON_OK && calls.is_known)
 		status = join_calls(table, lines, rows, &calls);
 	else if (status == PROTON_OK)
 		table->segments = *lines;
-	inlined_calls_fini(&calls);
 	return status;
 }
 
@@ -348,7 +345,7 @@ static int add_debug_info(struct line_table *table, const struct segments *lines
 static int read_lines(struct line_table *table, const char *ptx, size_t ptx_length)
 {
 	struct segments lines = {0};
-	struct line_rows rows;
+	AT_END(line_rows_fini) struct line_rows rows;
 	uint32_t *frames = NULL;
 	int status = line_rows_read(&rows, &table->code_object, ".debug_line", &table->frames);
 
@@ -370,7 +367,6 @@ static int read_lines(struct line_table *table, const char *ptx, size_t ptx_leng
 	if (table->segments.segments != lines.segments)
 		free(lines.segments);
 	free(frames);
-	line_rows_fini(&rows);
 	return status;
 }
 

@@ -127,14 +127,13 @@ static int with_view(const struct options *options, struct input *input, struct 
 		     use_view_fn *use)
 {
 	struct proton_error err;
-	struct view view;
+	AT_END(view_fini) struct view view;
 	int status = load_view(&view, input, base, options, &err);
 
 	if (status && err.text[0])
 		print_error(&err);
 	status = status || input_is_refused(input) || input_is_refused(base) ? EXIT_BAD
 									     : use(options, &view);
-	view_fini(&view);
 	return status;
 }
 
@@ -235,7 +234,7 @@ static int report_warps(const struct options *options, struct view *view)
 
 static int report_source(const struct options *options, struct view *view)
 {
-	struct source_report report = {0};
+	AT_END(source_report_fini) struct source_report report = {0};
 	struct proton_error err;
 	int status = select_paths(options, view->profile, view->state, &err);
 
@@ -253,7 +252,6 @@ static int report_source(const struct options *options, struct view *view)
 	} else {
 		status = report_show(options, view->profile, source_write, &report);
 	}
-	source_report_fini(&report);
 	return status;
 }
 
@@ -365,7 +363,7 @@ int viewer_run(const struct options *options, struct input_store *store,
 
 bool viewer_load(const struct options *options, struct input_store *store)
 {
-	struct input input;
+	AT_END(input_fini) struct input input;
 
 	init_input(&input, options, options->query.paths, options->query.path_count, store);
 	bool is_loaded = input.count > 0;
@@ -378,6 +376,5 @@ bool viewer_load(const struct options *options, struct input_store *store)
 		profile_free(store->first);
 		store->first = NULL;
 	}
-	input_fini(&input);
 	return is_loaded;
 }

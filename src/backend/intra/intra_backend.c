@@ -209,14 +209,13 @@ static struct loop *loop_of(uint64_t function)
 char *proton_instrument_decisions(uint64_t function)
 {
 	struct loop *loop = loop_of(function);
-	struct out out;
+	AT_END(out_fini) struct out out;
 	char *text = NULL;
 	size_t length;
 
 	out_init(&out, -1);
 	if (loop && closed_loop_decisions(loop, &out))
 		text = out_take(&out, &length);
-	out_fini(&out);
 	return text;
 }
 

@@ -2,7 +2,6 @@
 #include "backend/intra/kernel_history.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "base/buf.h"
 #include "base/hash.h"
@@ -296,7 +295,7 @@ static bool has_automatic_scope(const struct instrument_layout *layout)
 static void report_price(const struct kernel_history *history, struct loop *loop)
 {
 	struct loop_price price = {.is_measured = false};
-	struct out text;
+	AT_END(out_fini) struct out text;
 
 	if (loop)
 		closed_loop_price(loop, &price);
@@ -314,7 +313,6 @@ static void report_price(const struct kernel_history *history, struct loop *loop
 	out_byte(&text, '\0');
 	if (!text.errnum)
 		add_text(history->where, SCOPE_PRICE " (pty)", text.bytes);
-	out_fini(&text);
 }
 
 void kernel_history_report_prices(void)

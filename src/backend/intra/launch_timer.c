@@ -2,7 +2,6 @@
 #include "backend/intra/launch_timer.h"
 
 #include <stdatomic.h>
-#include <stdlib.h>
 
 #include "base/mutex.h"
 #include "driver/driver.h"

@@ -117,7 +117,7 @@ static void report_async(const struct role_totals *totals, const struct warps_su
 
 static bool find_roles(struct role_totals *totals, const struct warps_sums *sums)
 {
-	struct out name;
+	AT_END(out_fini) struct out name;
 
 	warps_roles_find(sums, &totals->kinds, &totals->roles);
 	out_init(&name, -1);
@@ -130,7 +130,6 @@ static bool find_roles(struct role_totals *totals, const struct warps_sums *sums
 			proton_context_enter(totals->warps, proton_frame(name.bytes, name.length));
 	}
 	totals->has_roles = !name.errnum;
-	out_fini(&name);
 	return totals->has_roles;
 }
 

@@ -1,8 +1,6 @@
 /* Automatic scopes: where they are inserted into TTGIR, and how many fit. */
 #include "intra/ttgir/ttgir.h"
 
-#include <stdlib.h>
-
 #include "intra/layout.h"
 #include "intra/ttgir/find_operations.h"
 
@@ -134,7 +132,7 @@ static void write_unknown(struct out *out, const struct sites *sites)
 static char *write_note(const struct sites *sites, uint32_t records,
 			const struct scope_budget *budget, uint32_t percent, struct slice costs)
 {
-	struct out out;
+	AT_END(out_fini) struct out out;
 	uint32_t dropped = count_dropped(sites, SITE_NO_ROOM);
 	size_t length;
 
@@ -148,9 +146,7 @@ static char *write_note(const struct sites *sites, uint32_t records,
 		write_room(&out, sites, dropped, records);
 	}
 	write_unknown(&out, sites);
-	char *text = out.length ? out_take(&out, &length) : NULL;
-	out_fini(&out);
-	return text;
+	return out.length ? out_take(&out, &length) : NULL;
 }
 
 /* ------------------------------------------------------------------ writing */

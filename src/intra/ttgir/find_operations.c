@@ -2,7 +2,6 @@
 #include "intra/ttgir/find_operations.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 
 #define SITES_MAX 4096u
 #define UNPLACED_MAX 16u /* consecutive sites */

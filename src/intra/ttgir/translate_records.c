@@ -8,8 +8,6 @@
  */
 #include "intra/ttgir/ttgir.h"
 
-#include <stdlib.h>
-
 #include "intra/marker.h"
 #include "intra/ttgir/mlir_text.h"
 

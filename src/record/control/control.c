@@ -1,7 +1,6 @@
 /* Control from outside: commands of `proton ctl`, one at a time on their own thread. */
 #include <limits.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <sys/auxv.h>
 #include <unistd.h>
 
@@ -319,7 +318,7 @@ static void run_job(struct control *shared)
 	};
 	struct control_request request;
 	struct proton_error err = {0};
-	struct out reply;
+	AT_END(out_fini) struct out reply;
 	int status;
 
 	out_init(&reply, -1);
@@ -335,7 +334,6 @@ static void run_job(struct control *shared)
 		shared->reply_length = (size_t)snprintf(shared->reply, sizeof(shared->reply),
 							"%c%s", CONTROL_FAILED, err.text);
 	}
-	out_fini(&reply);
 }
 
 static void run_timed(bool is_start)
@@ -344,7 +342,7 @@ static void run_timed(bool is_start)
 		.command = is_start ? CONTROL_START : CONTROL_STOP,
 	};
 	struct proton_error err;
-	struct out reply;
+	AT_END(out_fini) struct out reply;
 	char summary[1024];
 
 	out_init(&reply, -1);
@@ -354,7 +352,6 @@ static void run_timed(bool is_start)
 		proton_last_summary(summary, sizeof(summary));
 		message("%s", summary);
 	}
-	out_fini(&reply);
 }
 
 /* Does what is due; else waits until something is, or changes. The lock is held. */

@@ -39,13 +39,12 @@ static int copy_profile(struct session *session, uint32_t phase, struct profile 
 static int write_text(const struct export_format *format, const struct profile *profile,
 		      char **bytes_out, size_t *length_out, struct proton_error *err)
 {
-	struct out out;
+	AT_END(out_fini) struct out out;
 
 	out_init(&out, -1);
 	int status = format->write(profile, &out, err);
 	if (status == PROTON_OK)
 		status = out_finish_text(&out, bytes_out, length_out, err);
-	out_fini(&out);
 	return status;
 }
 

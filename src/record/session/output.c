@@ -216,13 +216,12 @@ int output_open(struct session *session, struct proton_error *err)
 static int export_to_stdout(const struct export_format *format, const struct profile *profile,
 			    struct proton_error *err)
 {
-	struct out out;
+	AT_END(out_fini) struct out out;
 
 	out_init(&out, STDOUT_FILENO);
 	int status = format->write(profile, &out, err);
 	if (status == PROTON_OK)
 		status = out_finish(&out, err);
-	out_fini(&out);
 	return status;
 }
 

@@ -1,7 +1,6 @@
 /* Mode "periodic_flushing": writing phases when they end. */
 #include "record/session/session_parts.h"
 
-#include <stdlib.h>
 #include <strings.h>
 
 #include "base/message.h"

@@ -59,7 +59,7 @@ void summary_make(const struct session *session, const char *hint)
 			   store_counters_get(store, COUNTER_INSIDE);
 	bool has_hint = !has_kernels && session->backend->no_kernels;
 	const char *no_kernels = has_hint ? session->backend->no_kernels() : NULL;
-	struct out out;
+	AT_END(out_fini) struct out out;
 
 	out_init(&out, -1);
 	if (has_kernels || store_context_count(store)) {
@@ -88,7 +88,6 @@ void summary_make(const struct session *session, const char *hint)
 	is_last_taken = false;
 	is_last_late = atomic_load(&ending_process) == getpid();
 	pthread_mutex_unlock(&lock);
-	out_fini(&out);
 }
 
 void proton_last_summary(char *text, size_t capacity)

@@ -399,8 +399,8 @@ static void write_texts(const struct profile *profile, const struct options *opt
 static int export_view(const struct options *options, struct input *input, struct profile **profile,
 		       struct profile **base, struct proton_error *err)
 {
-	struct chosen chosen;
-	struct chosen before = {0};
+	AT_END(chosen_fini) struct chosen chosen;
+	AT_END(chosen_fini) struct chosen before = {0};
 	int status = chosen_init(&chosen, options, profile, err);
 	struct export_report *report = chosen.view.report;
 
@@ -420,8 +420,6 @@ static int export_view(const struct options *options, struct input *input, struc
 	}
 	if (status == PROTON_OK)
 		status = write_view(options, &chosen.view, err);
-	chosen_fini(&chosen);
-	chosen_fini(&before);
 	return status;
 }
 
@@ -473,6 +471,7 @@ static int take_columns(struct chosen *chosen, struct view *view, const struct e
 int export_columns(const struct options *options, struct view *view, struct proton_error *err)
 {
 	const struct profile *profile = view->profile;
+	AT_END(chosen_fini)
 	struct chosen chosen = {
 		.title = make_title(options, options->query.base != NULL,
 				    profile_is_partial(profile)),
@@ -497,7 +496,6 @@ int export_columns(const struct options *options, struct view *view, struct prot
 		fill_view(&chosen, options, exporter, profile);
 		status = write_view(options, &chosen.view, err);
 	}
-	chosen_fini(&chosen);
 	return status;
 }
 

@@ -47,7 +47,7 @@ static void choose_columns(struct page *page)
 static void write_columns(struct page *page)
 {
 	struct json_writer *json = &page->json;
-	struct out name = OUT_IN_MEMORY;
+	AT_END(out_fini) struct out name = OUT_IN_MEMORY;
 
 	out_byte(&name, ' '); /* ensures that the buffer exists */
 	json_key_array(json, "columns");
@@ -71,7 +71,6 @@ static void write_columns(struct page *page)
 		free(path);
 	}
 	json_end_array(json);
-	out_fini(&name);
 }
 
 /* ------------------------------------------------------------------ rows */

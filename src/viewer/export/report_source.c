@@ -148,7 +148,7 @@ static void write_kernel(struct page *page, struct source_kernel *kernel)
 	struct json_writer *json = &page->json;
 	struct out *text = &page->text;
 	struct source_causes causes = {0};
-	struct source_code code;
+	AT_END(source_code_fini) struct source_code code;
 
 	source_code_init(&code, page->report, page->options->query.sass ? kernel : NULL);
 	if (kernel < page->report->kernels + CAUSES_OF_KERNELS)
@@ -170,7 +170,6 @@ static void write_kernel(struct page *page, struct source_kernel *kernel)
 	write_causes(page, &causes);
 	json_end_object(json);
 	free(causes.items);
-	source_code_fini(&code);
 }
 
 /* ------------------------------------------------------------------ files */

@@ -159,12 +159,11 @@ static int begin_output(struct save *save, const struct output_options *output,
 /* Names in any format may contain terminal escape sequences. */
 static void clean_for_terminal(struct save *save)
 {
-	struct out raw = save->direct;
+	AT_END(out_fini) struct out raw = save->direct;
 
 	out_init(&save->direct, save->terminal);
 	text_clean_lines(&save->direct, raw.bytes, raw.length);
 	save->direct.errnum = save->direct.errnum ? save->direct.errnum : raw.errnum;
-	out_fini(&raw);
 }
 
 static int commit_output(struct save *save, struct proton_error *err)

@@ -503,13 +503,9 @@ static bool claim_stall(const struct brief *brief, const struct source_report *r
 static bool find_stall(const struct brief *brief, const struct brief_kernel *kernel,
 		       struct brief_claim *claim)
 {
-	struct source_report report = {0};
-	bool is_found = source_report_init(&report, brief->profile, brief->state, NULL, NULL) ==
-				PROTON_OK &&
-			report.kernel_count && claim_stall(brief, &report, claim);
-
-	source_report_fini(&report);
-	return is_found;
+	AT_END(source_report_fini) struct source_report report = {0};
+	return source_report_init(&report, brief->profile, brief->state, NULL, NULL) == PROTON_OK &&
+	       report.kernel_count && claim_stall(brief, &report, claim);
 }
 
 /* The wait or the asynchronous work with the longest part of the critical path; NULL: none. */
@@ -564,12 +560,10 @@ static bool claim_path(const struct brief *brief, const struct warps_kernel *war
 static bool find_critical_path(const struct brief *brief, const struct brief_kernel *kernel,
 			       struct brief_claim *claim)
 {
-	struct warps_report report;
+	AT_END(warps_report_fini) struct warps_report report;
 
 	warps_report_init(&report, brief->profile, brief->state);
-	bool is_found = report.kernel_count && claim_path(brief, &report.kernels[0], claim);
-	warps_report_fini(&report);
-	return is_found;
+	return report.kernel_count && claim_path(brief, &report.kernels[0], claim);
 }
 
 /* ------------------------------------------------------------------ ranks */

@@ -87,7 +87,7 @@ static void name_metrics(struct comparison *comparison, const struct view *view)
 static uint32_t *number_names(const struct profile *profile)
 {
 	uint32_t *numbers = xcalloc(profile->frame_count + 1, sizeof(*numbers));
-	struct hash_table names = {0}; /* frame + 1 */
+	AT_END(hash_table_fini) struct hash_table names = {0}; /* frame + 1 */
 
 	for (uint32_t i = 0; i < profile->frame_count; i++) {
 		const struct row_frame *frame = &profile->frames[i];
@@ -98,13 +98,12 @@ static uint32_t *number_names(const struct profile *profile)
 		    !hash_table_add(&names, hash_u64(frame->name), i + 1))
 			xgive_up();
 	}
-	hash_table_fini(&names);
 	return numbers;
 }
 
 static bool has_equal_metrics(const struct profile *profile)
 {
-	struct hash_table names = {0};
+	AT_END(hash_table_fini) struct hash_table names = {0};
 	bool is_found = false;
 
 	for (size_t i = 0; i < profile->metric_count && !is_found; i++) {
@@ -114,7 +113,6 @@ static bool has_equal_metrics(const struct profile *profile)
 		if (!hash_table_add(&names, hash, 1))
 			xgive_up();
 	}
-	hash_table_fini(&names);
 	return is_found;
 }
 
@@ -207,7 +205,7 @@ int comparison_add(struct comparison *comparison, struct profile *profile, compa
 		   void *context, struct proton_error *err)
 {
 	struct metric_column *columns;
-	struct view view;
+	AT_END(view_fini) struct view view;
 	int status = derive_profile(comparison, profile, &view, &columns, err);
 
 	if (status == PROTON_OK) {
@@ -220,7 +218,6 @@ int comparison_add(struct comparison *comparison, struct profile *profile, compa
 	for (size_t i = 0; columns && i < comparison->name_count; i++)
 		metric_column_fini(&columns[i]);
 	free(columns);
-	view_fini(&view);
 	return status;
 }
 

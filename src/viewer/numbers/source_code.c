@@ -33,7 +33,7 @@ static void add_function(struct source_code *code, const struct source_report *r
 	struct sass *sass = source_code_sass(code, samples, function);
 	const char *name = profile_text(profile, function->name);
 	uint32_t in_sass = sass ? sass_function(sass, name) : SASS_FUNCTION_NONE;
-	struct lines lines = {0};
+	AT_END(lines_close) struct lines lines = {0};
 	struct source_instruction *item = NULL;
 
 	code->variant_count++;
@@ -60,7 +60,6 @@ static void add_function(struct source_code *code, const struct source_report *r
 		if (reason < report->reason_count)
 			item->samples.by_reason[reason] += pc->samples;
 	}
-	lines_close(&lines);
 }
 
 ARRAY_ORDER(compare_items, struct source_instruction,

@@ -31,9 +31,9 @@ struct trend {
 static int add_run(struct trend *trend, struct profile *profile, const struct options *options,
 		   struct proton_error *err)
 {
-	struct metric_column column = {0};
+	AT_END(metric_column_fini) struct metric_column column = {0};
 	struct proton_error missing = {0};
-	struct view view;
+	AT_END(view_fini) struct view view;
 	int status = view_init(&view, profile, options, err);
 
 	if (status == PROTON_OK) {
@@ -44,8 +44,6 @@ static int add_run(struct trend *trend, struct profile *profile, const struct op
 		XADD(trend->runs, trend->count,
 		     (struct run){trend->input->next - 1, column.values ? column.values[0] : NAN});
 	}
-	metric_column_fini(&column);
-	view_fini(&view);
 	return status;
 }
 

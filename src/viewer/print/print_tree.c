@@ -488,12 +488,11 @@ typedef void print_step_fn(struct printer *printer, const struct walk_step *step
 static void print_rows(struct printer *printer, print_step_fn *print)
 {
 	struct walk_step step;
-	struct walk walk;
+	AT_END(walk_fini) struct walk walk;
 
 	walk_init(&walk, printer->view);
 	while (!printer->out->errnum && walk_next(&walk, &step))
 		print(printer, &step);
-	walk_fini(&walk);
 }
 
 static void printer_init(struct printer *printer, const struct view *view, struct out *out)
@@ -528,7 +527,7 @@ static void print_run(struct printer *printer)
 
 void tree_print(const struct view *view, struct out *out)
 {
-	struct printer printer;
+	AT_END(printer_fini) struct printer printer;
 
 	printer_init(&printer, view, out);
 	print_run(&printer);
@@ -539,7 +538,6 @@ void tree_print(const struct view *view, struct out *out)
 		text_clean(out, view->why, strlen(view->why));
 		out_byte(out, '\n');
 	}
-	printer_fini(&printer);
 }
 
 /* ------------------------------------------------------------------ Markdown */
@@ -601,7 +599,7 @@ static void markdown_row(struct printer *printer, const struct walk_step *step)
 void tree_print_markdown(const struct view *view, struct out *out)
 {
 	struct view plain = *view;
-	struct printer printer;
+	AT_END(printer_fini) struct printer printer;
 
 	plain.term = (struct term){.has_utf8 = true};
 	printer_init(&printer, &plain, out);
@@ -622,7 +620,6 @@ void tree_print_markdown(const struct view *view, struct out *out)
 		markdown_text(&printer, plain.why, strlen(plain.why));
 		out_byte(out, '\n');
 	}
-	printer_fini(&printer);
 }
 
 /* ------------------------------------------------------------------ --print-sorted */
@@ -661,7 +658,7 @@ void sorted_print(const struct view *view, struct out *out)
 {
 	const struct metric_column *sorted_by = &view->columns[view->sort_column];
 	size_t name_columns = SORTED_NAME_COLUMNS;
-	struct printer printer;
+	AT_END(printer_fini) struct printer printer;
 	size_t count;
 	AUTO_FREE struct sorted_frame *entries = collect(view, &count);
 
@@ -677,5 +674,4 @@ void sorted_print(const struct view *view, struct out *out)
 		text_pad(out, columns < name_columns ? name_columns - columns : 0);
 		out_printf(out, " %.4g\n", entries[i].value);
 	}
-	printer_fini(&printer);
 }

@@ -183,13 +183,12 @@ static void divide_column(const struct derive *derive, struct metric_column *col
 static double *utilization(const struct derive *derive)
 {
 	double *values = xcalloc(derive->node_count, sizeof(*values));
-	struct util util;
+	AT_END(util_fini) struct util util;
 
 	util_init(&util, derive->metrics);
 	util_report_unknown(&util);
 	for (size_t i = 0; i < derive->node_count; i++)
 		values[i] = util_of_node(&util, (uint32_t)i);
-	util_fini(&util);
 	return values;
 }
 

@@ -179,7 +179,7 @@ void input_regroup(struct input *input, const char *const *names)
 {
 	AUTO_FREE struct member *members = xcalloc(input->count, sizeof(*members));
 	struct input_unit *units = xcalloc(input->count, sizeof(*units));
-	struct hash_table orders = {0}; /* by name; + 1 */
+	AT_END(hash_table_fini) struct hash_table orders = {0}; /* by name; + 1 */
 	struct input_unit *unit = units - 1;
 	const char *twin = NULL;
 	size_t kept = 0;
@@ -222,7 +222,6 @@ void input_regroup(struct input *input, const char *const *names)
 	input->units = units;
 	input->unit_count = (size_t)(unit + 1 - units);
 	make_labels(input);
-	hash_table_fini(&orders);
 }
 
 void input_init(struct input *input, char *const *paths, size_t count)

@@ -186,7 +186,7 @@ static int translate(struct out *out, const char *pattern, int *flags, struct pr
 int pattern_compile(regex_t *regex, const char *pattern, int flags, struct proton_error *err)
 {
 	struct proton_error cause = {0};
-	struct out posix;
+	AT_END(out_fini) struct out posix;
 
 	out_init(&posix, -1);
 	flags |= REG_EXTENDED;
@@ -204,6 +204,5 @@ int pattern_compile(regex_t *regex, const char *pattern, int flags, struct proto
 	if (status)
 		err_set(err, status, "\"%.200s\" is not a regular expression: %.200s", pattern,
 			cause.text);
-	out_fini(&posix);
 	return status;
 }

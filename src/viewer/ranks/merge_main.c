@@ -354,7 +354,7 @@ static int merge_files(struct processes self, const struct merge_options *option
 		       struct rank_job *job, const char *path, struct proton_error *err)
 {
 	struct profile *merged = NULL;
-	struct rank_parts parts = {0};
+	AT_END(rank_parts_fini) struct rank_parts parts = {0};
 	int status = merge_range(self, job, &parts, err);
 
 	if (status == PROTON_OK && self.number == 0)
@@ -369,7 +369,6 @@ static int merge_files(struct processes self, const struct merge_options *option
 	if (status == PROTON_OK && merged)
 		report_result(merged->ranks, path);
 	profile_free(merged);
-	rank_parts_fini(&parts);
 	return status;
 }
 

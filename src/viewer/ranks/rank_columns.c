@@ -222,7 +222,7 @@ static void read_cells(const struct rank_piece *piece, const char *bytes,
 int rank_times_read(const struct rank_times *times, const struct rank_path *paths, size_t count,
 		    rank_times_use *use, void *context, struct proton_error *err)
 {
-	struct hash_table table = {0}; /* by hash: number of the path + 1 */
+	AT_END(hash_table_fini) struct hash_table table = {0}; /* by hash: number of the path + 1 */
 	int status = PROTON_OK;
 
 	for (size_t c = 0; c < count; c++)
@@ -242,7 +242,6 @@ int rank_times_read(const struct rank_times *times, const struct rank_path *path
 		free(bytes);
 		free(cells);
 	}
-	hash_table_fini(&table);
 	return status;
 }
 

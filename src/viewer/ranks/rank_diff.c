@@ -120,7 +120,7 @@ static void write_pair(struct report *report, const char *metric, const struct r
 	};
 	struct report_value sides[2][RANK_NUMBERS];
 	struct report_value *at = values + 4;
-	struct out frame;
+	AT_END(out_fini) struct out frame;
 
 	rank_numbers(&pair->before, sides[0]);
 	rank_numbers(&pair->after, sides[1]);
@@ -138,7 +138,6 @@ static void write_pair(struct report *report, const char *metric, const struct r
 	out_text(&frame, !has_before ? " (only after)" : !has_after ? " (only before)" : "");
 	*at = report_string(frame.bytes, frame.length);
 	report_row(report, values);
-	out_fini(&frame);
 }
 
 /* ------------------------------------------------------------------ JSON */

@@ -107,7 +107,7 @@ static void add_column(struct rank_frame *frame, const struct profile *profile,
 static struct profile *merge_files(const struct rank_frames *frames, const struct input *input)
 {
 	struct profile *merged = NULL;
-	struct input files = {0};
+	AT_END(input_fini) struct input files = {0};
 	struct proton_error none;
 	struct rank_job job;
 
@@ -119,7 +119,6 @@ static struct profile *merge_files(const struct rank_frames *frames, const struc
 			merged = NULL;
 		rank_job_fini(&job);
 	}
-	input_fini(&files);
 	return merged;
 }
 

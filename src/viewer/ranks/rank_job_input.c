@@ -219,7 +219,7 @@ static struct profile *merge_unit(struct input *input, const struct input_unit *
 {
 	struct profile *profile = NULL;
 	struct proton_error err;
-	struct rank_job job;
+	AT_END(rank_job_fini) struct rank_job job;
 
 	rank_job_init(&job, input->paths + unit->first, unit->count);
 	job.is_mixed_allowed = input->is_mixed_allowed;
@@ -230,7 +230,6 @@ static struct profile *merge_unit(struct input *input, const struct input_unit *
 		input->has_failed = true;
 		profile = NULL;
 	}
-	rank_job_fini(&job);
 	return profile;
 }
 

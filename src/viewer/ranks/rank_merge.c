@@ -419,12 +419,11 @@ int rank_merge_finish(struct rank_job *job, struct rank_parts *parts, struct pro
 
 int rank_job_merge(struct rank_job *job, struct profile **out, struct proton_error *err)
 {
-	struct rank_parts parts = {0};
+	AT_END(rank_parts_fini) struct rank_parts parts = {0};
 	int status = rank_merge_chunks(job, 0, rank_job_chunks(job), &parts, err);
 
 	if (status == PROTON_OK)
 		status = rank_merge_finish(job, &parts, out, err);
-	rank_parts_fini(&parts);
 	return status;
 }
 

@@ -2,7 +2,6 @@
 #include "viewer/ranks/rank_merge.h"
 
 #include <ctype.h>
-#include <stdlib.h>
 #include <strings.h>
 
 #include "format/rank.h"

@@ -198,7 +198,7 @@ char *rank_path_short(const struct profile *profile, uint32_t node)
 uint32_t *rank_hosts(const struct profile_ranks *ranks, uint32_t *count_out)
 {
 	uint32_t *numbers = xcalloc(ranks->count + 1, sizeof(*numbers));
-	struct hash_table known = {0}; /* by name: number + 1 */
+	AT_END(hash_table_fini) struct hash_table known = {0}; /* by name: number + 1 */
 
 	*count_out = 0;
 	for (size_t i = 0; i < ranks->count; i++) {
@@ -212,7 +212,6 @@ uint32_t *rank_hosts(const struct profile_ranks *ranks, uint32_t *count_out)
 		}
 		numbers[i]--;
 	}
-	hash_table_fini(&known);
 	return numbers;
 }
 

@@ -402,7 +402,7 @@ static void write_groups(const struct rank_report *view, size_t limit, struct re
 		{.name = "group", .title = "group", .columns = 5}, {.name = "shape"}};
 	size_t ranges = report->format == REPORT_TEXT ? RANGES_MAX : 0;
 	struct report_value values[3 + NUMBERS];
-	struct out members;
+	AT_END(out_fini) struct out members;
 	char shape[24];
 
 	memcpy(fields + 2, rank_number_fields, sizeof(rank_number_fields));
@@ -427,13 +427,12 @@ static void write_groups(const struct rank_report *view, size_t limit, struct re
 		report_row(report, values);
 	}
 	report_end(report);
-	out_fini(&members);
 }
 
 static void print_group_frames(const struct rank_report *view, uint32_t number,
 			       struct report *report)
 {
-	struct rank_rows rows;
+	AT_END(rank_rows_fini) struct rank_rows rows;
 
 	rank_rows_of_group(&rows, view->profile, view->groups->of_row, number);
 	if (rows.count) {
@@ -442,7 +441,6 @@ static void print_group_frames(const struct rank_report *view, uint32_t number,
 		out_text(report->out, "\n\n");
 		write_frames(report, &rows, report_rows(report, GROUP_ROWS), true);
 	}
-	rank_rows_fini(&rows);
 }
 
 /* Times of groups are in ms. */

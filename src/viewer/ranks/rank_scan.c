@@ -107,8 +107,8 @@ static void finish_rows(struct rank_rows *rows, const struct profile *sum)
 static int refuse_rank_metric(const char *metric, const struct profile *sum,
 			      struct proton_error *err)
 {
-	struct metric_column column = {0};
-	struct metrics metrics;
+	AT_END(metric_column_fini) struct metric_column column = {0};
+	AT_END(metrics_fini) struct metrics metrics;
 
 	metrics_init(&metrics, sum);
 	int status = derive_column(&metrics, metric, &column, err);
@@ -117,8 +117,6 @@ static int refuse_rank_metric(const char *metric, const struct profile *sum,
 				 "metric %.100s is not numeric: it cannot "
 				 "be compared between ranks",
 				 metric);
-	metric_column_fini(&column);
-	metrics_fini(&metrics);
 	return status;
 }
 

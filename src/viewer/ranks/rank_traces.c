@@ -336,7 +336,7 @@ static void joined_fini(struct joined *joined)
 
 int rank_traces_run(const struct options *options, struct input *input)
 {
-	struct joined joined;
+	AT_END(joined_fini) struct joined joined;
 	struct proton_error err;
 	int status = EXIT_BAD;
 
@@ -345,7 +345,6 @@ int rank_traces_run(const struct options *options, struct input *input)
 		status = save_output(&options->output, joined.about, write_joined, &joined, &err);
 	if (status < 0)
 		message("%s", err.text);
-	joined_fini(&joined);
 	return status ? EXIT_BAD : 0;
 }
 

@@ -267,7 +267,7 @@ static int report_job(const struct options *options, const struct job *job,
 		      const struct job *before)
 {
 	struct rank_diff *diffs = xcalloc(job->count, sizeof(*diffs));
-	struct rank_groups groups;
+	AT_END(rank_groups_fini) struct rank_groups groups;
 	struct rank_report view = {
 		.profile = job->profile,
 		.tables = job->tables,
@@ -283,7 +283,6 @@ static int report_job(const struct options *options, const struct job *job,
 	for (size_t i = 0; i < job->count; i++)
 		rank_diff_fini(&diffs[i]);
 	free(diffs);
-	rank_groups_fini(&groups);
 	return status;
 }
 

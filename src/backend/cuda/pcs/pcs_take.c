@@ -1,5 +1,4 @@
 /* PC samples that CUPTI has decoded: sums them per instruction and adds them to the sessions. */
-#include <stdlib.h>
 
 #include "backend/cuda/pcs/pcs_parts.h"
 #include "record/names/frames.h"
