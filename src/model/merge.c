@@ -412,7 +412,7 @@ static void merge_info(struct merge *merge)
 {
 	const struct profile *source = merge->source;
 	struct profile *target = merge->target;
-	struct hash_table pairs = {0};
+	AT_END(hash_table_fini) struct hash_table pairs = {0};
 	size_t kept = 0;
 
 	for (size_t i = 0; i < source->info_count && !merge->has_about; i++)
@@ -433,7 +433,6 @@ static void merge_info(struct merge *merge)
 		if (hash_table_find(&pairs, hash_pair(target->info[i].key, target->info[i].value)))
 			target->info[kept++] = target->info[i];
 	target->info_count = kept;
-	hash_table_fini(&pairs);
 }
 
 static void merge_counters(struct merge *merge)

@@ -239,10 +239,10 @@ int ttgir_insert_scopes(const char *text, size_t length, const struct instrument
 {
 	struct slice whole = {text, length};
 	struct mlir_writer writer;
-	struct mlir_regions lines = {0};
+	AT_END(mlir_regions_fini) struct mlir_regions lines = {0};
 	struct around *around = NULL;
 	struct scope_budget budget = {.stride = 1};
-	struct sites sites = {0};
+	AT_END(operations_fini) struct sites sites = {0};
 	uint32_t records;
 
 	*result = (struct ttgir_result){0};
@@ -279,7 +279,5 @@ int ttgir_insert_scopes(const char *text, size_t length, const struct instrument
 	else
 		ttgir_result_fini(result);
 	free(around);
-	operations_fini(&sites);
-	mlir_regions_fini(&lines);
 	return status;
 }

@@ -322,7 +322,7 @@ static bool add_rows(struct footprint *rows, const struct box *box)
 /* The bytes of boxes that may overlap: by their rows. */
 static double bytes_of_rows(const struct footprint *footprint)
 {
-	struct footprint rows = {0};
+	AT_END(footprint_fini) struct footprint rows = {0};
 	double row_count = 0, bytes = 0;
 	int64_t covered = 0;
 
@@ -342,7 +342,6 @@ static double bytes_of_rows(const struct footprint *footprint)
 		covered = end > first ? end : first;
 		bytes += (double)(covered - first);
 	}
-	footprint_fini(&rows);
 	return bytes;
 }
 

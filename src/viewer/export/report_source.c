@@ -218,7 +218,7 @@ int report_source_write(struct profile *profile, const struct options *options, 
 			struct proton_error *err)
 {
 	uint8_t *state = filter_prune(profile);
-	struct source_report report = {0};
+	AT_END(source_report_fini) struct source_report report = {0};
 	struct page page = {.report = &report, .options = options, .text = OUT_IN_MEMORY};
 	int status = select_paths(options, profile, state, err);
 
@@ -238,7 +238,6 @@ int report_source_write(struct profile *profile, const struct options *options, 
 		json_end_object(&page.json);
 		out_fini(&page.text);
 	}
-	source_report_fini(&report);
 	FREE_ALL(page.files, page.number_of_file, state);
 	return status;
 }

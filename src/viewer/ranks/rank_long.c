@@ -79,7 +79,7 @@ static void write_series(struct table *table, const struct rank_scan_step *step,
 
 static void write_metric(struct table *table, const struct rank_scan_step *step, const char *name)
 {
-	struct metric_column column = {0}, own = {0};
+	AT_END(metric_column_fini) struct metric_column column = {0}, own = {0};
 	struct proton_error none;
 
 	if (derive_column(step->metrics, name, &column, &none) == PROTON_OK && column.values) {
@@ -91,8 +91,6 @@ static void write_metric(struct table *table, const struct rank_scan_step *step,
 		write_series(table, step, column.values, has_own ? own.values : NULL);
 		table->metrics_found++;
 	}
-	metric_column_fini(&own);
-	metric_column_fini(&column);
 }
 
 static int write_rank(void *context, const struct rank_scan_step *step, struct proton_error *err)

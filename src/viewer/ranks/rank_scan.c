@@ -198,7 +198,7 @@ static const struct raw_metric *recorded(const struct metrics *metrics, const ch
 					 double *divisor_out)
 {
 	const struct raw_metric *raw = metrics_find(metrics, metric);
-	struct metric_column column = {0};
+	AT_END(metric_column_fini) struct metric_column column = {0};
 	struct proton_error err;
 
 	*divisor_out = 1;
@@ -210,7 +210,6 @@ static const struct raw_metric *recorded(const struct metrics *metrics, const ch
 		raw = column.source;
 		*divisor_out = column.divisor;
 	}
-	metric_column_fini(&column);
 	return raw;
 }
 

@@ -372,7 +372,7 @@ static void write_line(const struct joined *joined, const struct export_view *pa
 
 void rank_traces_report(struct input *input, const struct export_view *page, struct out *out)
 {
-	struct input files = {0};
+	AT_END(input_fini) struct input files = {0};
 	struct joined joined;
 
 	if (input->count == 1 && !page->profile->ranks)
@@ -387,5 +387,4 @@ void rank_traces_report(struct input *input, const struct export_view *page, str
 		write_line(&joined, page, out);
 	profile_free(first);
 	joined_fini(&joined);
-	input_fini(&files);
 }

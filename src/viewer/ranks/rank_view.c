@@ -288,7 +288,7 @@ static int report_job(const struct options *options, const struct job *job,
 
 int rank_view_run(const struct options *options, struct input *input, struct input *base)
 {
-	struct job job = {0}, before = {0};
+	AT_END(job_fini) struct job job = {0}, before = {0};
 	struct proton_error err = {0};
 	bool has_base = base->count > 0;
 	int status = job_init(&job, input, &options->query, &err);
@@ -302,7 +302,5 @@ int rank_view_run(const struct options *options, struct input *input, struct inp
 		status = EXIT_BAD;
 	else
 		status = report_job(options, &job, has_base ? &before : NULL);
-	job_fini(&job);
-	job_fini(&before);
 	return status;
 }
