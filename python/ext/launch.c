@@ -361,12 +361,10 @@ static PyObject *call_hooks(struct ext_launch *launch, PyObject *method, PyObjec
 	Py_ssize_t count = PyList_GET_SIZE(hooks);
 	bool has_failed = false;
 	for (Py_ssize_t i = 0; i < count && !has_failed && count <= PyList_GET_SIZE(hooks); i++) {
-		PyObject *hook = PyList_GET_ITEM(hooks, is_reverse ? count - 1 - i : i);
-		Py_INCREF(hook);
-		PyObject *result = PyObject_CallMethodOneArg(hook, method, args[0]);
+		AUTO_DECREF PyObject *hook =
+			Py_NewRef(PyList_GET_ITEM(hooks, is_reverse ? count - 1 - i : i));
+		AUTO_DECREF PyObject *result = PyObject_CallMethodOneArg(hook, method, args[0]);
 		has_failed = !result;
-		Py_XDECREF(result);
-		Py_DECREF(hook);
 	}
 	Py_DECREF(hooks);
 	if (has_failed)

@@ -157,7 +157,7 @@ static void write_run(struct pprof *pprof)
 		protobuf_uint64(&pprof->buffer, PROFILE_DURATION_NANOS,
 				profile->end_ns - profile->start_ns);
 	for (size_t i = 0; i < profile->info_count; i++) {
-		struct out text = OUT_IN_MEMORY;
+		AT_END(out_fini) struct out text = OUT_IN_MEMORY;
 
 		out_text(&text, profile_text(profile, profile->info[i].key));
 		out_text(&text, ": ");
@@ -165,7 +165,6 @@ static void write_run(struct pprof *pprof)
 		if (text.length)
 			protobuf_uint64(&pprof->buffer, PROFILE_COMMENT,
 					add_string(pprof, text.bytes, text.length));
-		out_fini(&text);
 	}
 	if (profile_is_partial(profile))
 		protobuf_uint64(&pprof->buffer, PROFILE_COMMENT, add_text(pprof, "partial: 1"));

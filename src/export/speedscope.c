@@ -145,7 +145,8 @@ static void write_devices(struct speedscope *speedscope, const struct export_met
 
 		if (!used[d])
 			continue;
-		double *own = export_device_own(speedscope->view, metric, d, speedscope->out);
+		AUTO_FREE double *own =
+			export_device_own(speedscope->view, metric, d, speedscope->out);
 		export_device_name(profile, d, &text);
 		out_byte(&text, '\0');
 		out_fail(speedscope->out, text.errnum);
@@ -153,7 +154,6 @@ static void write_devices(struct speedscope *speedscope, const struct export_met
 			write_profile(speedscope, metric, text.bytes,
 				      &(struct export_numbers){.values = own});
 		out_fini(&text);
-		free(own);
 	}
 }
 

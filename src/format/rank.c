@@ -218,13 +218,12 @@ int rank_make_directories(const char *stem, struct proton_error *err)
 	int status = PROTON_OK;
 
 	for (int above = 2; above > 0 && status == PROTON_OK; above--) {
-		char *directory = directory_of(stem, above);
+		AUTO_FREE char *directory = directory_of(stem, above);
 
 		if (!directory)
 			status = err_nomem(err);
 		else if (mkdir(directory, 0777) < 0 && errno != EEXIST)
 			status = err_errno(err, errno, "cannot create directory '%s'", directory);
-		free(directory);
 	}
 	return status;
 }
@@ -262,10 +261,9 @@ int rank_resolve(char **stem, bool is_wanted, bool *is_ranked_out, struct proton
 void rank_remove_directories(const char *stem)
 {
 	for (int above = 1; above <= 2; above++) {
-		char *directory = directory_of(stem, above);
+		AUTO_FREE char *directory = directory_of(stem, above);
 
 		if (directory)
 			rmdir(directory);
-		free(directory);
 	}
 }

@@ -53,7 +53,7 @@ static void write_columns(struct page *page)
 	json_key_array(json, "columns");
 	for (size_t i = 0; i < page->columns.count; i++) {
 		const struct rank_row *row = &page->columns.items[i];
-		char *path = rank_path_short(page->profile, row->node);
+		AUTO_FREE char *path = rank_path_short(page->profile, row->node);
 
 		name.length = 0;
 		name_write_styled(&name, page->profile, page->profile->nodes[row->node].frame,
@@ -68,7 +68,6 @@ static void write_columns(struct page *page)
 		json_key_uint64(json, "rank", row->max_rank);
 		json_key_double(json, "saving", rank_row_saving(row));
 		json_end_object(json);
-		free(path);
 	}
 	json_end_array(json);
 }

@@ -320,10 +320,9 @@ static void show_share(const struct derive *derive, const struct raw_metric *raw
 	column->is_additive = true;
 	double total = column->values[0];
 	if (raw->is_inclusive && derive->own_only) {
-		double *sums = rolled_up(derive, raw);
+		AUTO_FREE double *sums = rolled_up(derive, raw);
 
 		total = sums[0];
-		free(sums);
 	}
 	if (!raw->is_inclusive)
 		total = sum_of_metric(derive, raw, column->values);

@@ -108,10 +108,9 @@ static void add_entries(struct input *input, const char *path, int depth)
 		const char *name = entries[i]->d_name;
 
 		if (is_of_ranks(name) && depth < DEPTH_MAX) {
-			char *below = xasprintf("%s/%s", path, name);
+			AUTO_FREE char *below = xasprintf("%s/%s", path, name);
 
 			add_entries(input, below, depth + 1);
-			free(below);
 		} else if (!is_of_ranks(name) && !is_there_already(entries, count, name)) {
 			add_path(input, path, name);
 		}

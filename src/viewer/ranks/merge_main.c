@@ -266,10 +266,9 @@ static void receive_cells(int from, struct rank_cells *into)
 		processes_receive(from, head, sizeof(head));
 		if (!head[1])
 			break;
-		uint64_t *cells = xcalloc(head[1] * columns + 1, sizeof(*cells));
+		AUTO_FREE uint64_t *cells = xcalloc(head[1] * columns + 1, sizeof(*cells));
 		processes_receive(from, cells, head[1] * columns * sizeof(*cells));
 		rank_cells_put(into, head[0], head[1], cells);
-		free(cells);
 	}
 }
 

@@ -230,7 +230,7 @@ int rank_times_read(const struct rank_times *times, const struct rank_path *path
 			xgive_up();
 	for (size_t p = 0; p < times->count && status == PROTON_OK; p++) {
 		const struct rank_piece *piece = &times->pieces[p];
-		uint64_t *cells = xcalloc(count * piece->ranks + 1, sizeof(*cells));
+		AUTO_FREE uint64_t *cells = xcalloc(count * piece->ranks + 1, sizeof(*cells));
 		char *bytes = read_piece(times, piece, err);
 
 		if (bytes) {
@@ -240,7 +240,6 @@ int rank_times_read(const struct rank_times *times, const struct rank_path *path
 			status = PROTON_E_IO;
 		}
 		free(bytes);
-		free(cells);
 	}
 	return status;
 }

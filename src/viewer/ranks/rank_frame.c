@@ -370,7 +370,7 @@ static void write_frames(const void *context, struct report *report)
 	}
 	for (size_t f = 0; f < frames->count && !report->out->errnum; f++) {
 		const struct rank_frame *frame = &frames->items[f];
-		char *path = rank_path_for(frames->profile, frame->row.node, report);
+		AUTO_FREE char *path = rank_path_for(frames->profile, frame->row.node, report);
 
 		if (is_text && f)
 			out_byte(report->out, '\n');
@@ -380,7 +380,6 @@ static void write_frames(const void *context, struct report *report)
 			write_ranks(frames, frame, path, 0, frame->count, report);
 		else
 			json_frame(frames, frame, path, report);
-		free(path);
 	}
 	if (is_text && frames->more)
 		out_printf(report->out, "\n%zu more frames match; name one by its path\n",

@@ -100,11 +100,11 @@ static bool is_job(const struct input *input, const struct input_unit *unit)
 	bool is_job = false;
 
 	for (size_t i = unit->first; i < unit->first + unit->count && unit->is_job; i++) {
-		char *directory = input->is_found[i] ? directory_in(input->paths[i]) : NULL;
+		AUTO_FREE char *directory = input->is_found[i] ? directory_in(input->paths[i])
+							       : NULL;
 
 		is_job = is_job || directory ||
 			 rank_in_name(input->paths[i]) != rank_in_name(input->paths[unit->first]);
-		free(directory);
 	}
 	return is_job;
 }

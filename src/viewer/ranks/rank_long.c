@@ -35,7 +35,7 @@ static const char *text_of(struct table *table, const struct profile *sum, uint3
 {
 	while (table->text_count < sum->node_count) {
 		uint32_t made = (uint32_t)table->text_count;
-		char *path = rank_path(sum, made, NAMES_RAW);
+		AUTO_FREE char *path = rank_path(sum, made, NAMES_RAW);
 		struct out name, text;
 		size_t length;
 
@@ -51,7 +51,6 @@ static const char *text_of(struct table *table, const struct profile *sum, uint3
 		if (!table->texts[made])
 			xgive_up();
 		out_fini(&name);
-		free(path);
 	}
 	return table->texts[node];
 }

@@ -178,7 +178,7 @@ static void write_rows(const void *context, struct report *report)
 	report_begin(report, "rows", fields, ARRAY_LENGTH(fields));
 	for (size_t i = 0; i < own->count && i < limit && !report->out->errnum; i++) {
 		const struct own_row *row = &own->items[i];
-		char *path = rank_path_for(own->profile, row->node, report);
+		AUTO_FREE char *path = rank_path_for(own->profile, row->node, report);
 		const struct report_value values[] = {
 			VALUE_TEXT(path),
 			VALUE_COUNT(row->time_ns),
@@ -189,7 +189,6 @@ static void write_rows(const void *context, struct report *report)
 		};
 
 		report_row(report, values);
-		free(path);
 	}
 	report_end(report);
 }

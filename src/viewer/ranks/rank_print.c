@@ -137,13 +137,12 @@ static void write_frames(struct report *report, const struct rank_rows *rows, si
 	if (is_first || report->format == REPORT_TEXT)
 		report_begin(report, NULL, fields, ARRAY_LENGTH(fields));
 	for (size_t i = 0; i < rows->count && i < limit && !report->out->errnum; i++) {
-		char *path = rank_path_for(rows->profile, rows->items[i].node, report);
+		AUTO_FREE char *path = rank_path_for(rows->profile, rows->items[i].node, report);
 		struct report_value values[2 + NUMBERS] = {VALUE_TEXT(path),
 							   VALUE_TEXT(rows->metric)};
 
 		rank_numbers(&rows->items[i], values + 2);
 		report_row(report, values);
-		free(path);
 	}
 }
 
@@ -355,7 +354,7 @@ static void write_rows(const struct rank_rows *rows, struct report *report)
 
 	for (size_t i = 0; i < rows->count && i < limit && !json->out->errnum; i++) {
 		const struct rank_row *row = &rows->items[i];
-		char *path = rank_path(rows->profile, row->node, NAMES_RAW);
+		AUTO_FREE char *path = rank_path(rows->profile, row->node, NAMES_RAW);
 
 		json_line_break(json);
 		json_begin_object(json);
@@ -366,7 +365,6 @@ static void write_rows(const struct rank_rows *rows, struct report *report)
 		else
 			rank_row_json(row, "", json);
 		json_end_object(json);
-		free(path);
 	}
 }
 

@@ -233,7 +233,7 @@ void wait_report_json(const struct profile *profile, struct json_writer *json)
 	json_key_array(json, "waits");
 	for (size_t i = 0; i < count; i++) {
 		const struct row_wait *row = list[i];
-		char *path = rank_path(profile, row->node, NAMES_RAW);
+		AUTO_FREE char *path = rank_path(profile, row->node, NAMES_RAW);
 
 		json_line_break(json);
 		json_begin_object(json);
@@ -248,7 +248,6 @@ void wait_report_json(const struct profile *profile, struct json_writer *json)
 		json_key_uint64(json, "time_ns", row->time_ns);
 		write_last(row, json);
 		json_end_object(json);
-		free(path);
 	}
 	json_end_array(json);
 	json_key_bool(json, "waits_limited", count && list[0]->flags & COLLECTIVE_LIMITED);
