@@ -104,11 +104,9 @@ static PyObject *instrument_launching(PyObject *module, PyObject *metadata)
 /* False with an exception that ends programs, such as KeyboardInterrupt. */
 static bool serve_loop(uint64_t function)
 {
-	PyObject *handle = PyLong_FromUnsignedLongLong(function);
-	PyObject *done = handle ? ext_call("triton_proton._closed_loop", "serve", handle, NULL)
-				: NULL;
-	Py_XDECREF(handle);
-	Py_XDECREF(done);
+	AUTO_DECREF PyObject *handle = PyLong_FromUnsignedLongLong(function);
+	AUTO_DECREF PyObject *done =
+		handle ? ext_call("triton_proton._closed_loop", "serve", handle, NULL) : NULL;
 	if (!done && PyErr_ExceptionMatches(PyExc_Exception))
 		PyErr_Clear(); /* the package cannot be imported, because Python is exiting */
 	return !PyErr_Occurred();

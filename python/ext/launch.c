@@ -112,12 +112,11 @@ static bool is_lazy_dict(struct ext_launch *launch, PyObject *metadata)
 		return true;
 	if (strcmp(type->tp_name, "LazyDict") != 0)
 		return false;
-	PyObject *module = PyObject_GetAttrString((PyObject *)type, "__module__");
+	AUTO_DECREF PyObject *module = PyObject_GetAttrString((PyObject *)type, "__module__");
 	bool is_tritons = module && PyUnicode_Check(module) &&
 			  PyUnicode_CompareWithASCIIString(module, "triton.compiler.compiler") == 0;
 	if (!module)
 		PyErr_Clear();
-	Py_XDECREF(module);
 	if (is_tritons)
 		shared_set(launch, EXT_LAZY_TYPE, Py_NewRef((PyObject *)type));
 	return is_tritons;
@@ -142,14 +141,11 @@ static int evaluate_extras(struct ext_launch *launch, PyObject *metadata, PyObje
 {
 	for (Py_ssize_t i = 0; i < PyList_GET_SIZE(extras); i++) {
 		PyObject *function, *args;
-		PyObject *extra = Py_NewRef(PyList_GET_ITEM(extras, i));
-		PyObject *more = NULL;
+		AUTO_DECREF PyObject *extra = Py_NewRef(PyList_GET_ITEM(extras, i));
+		AUTO_DECREF PyObject *more = NULL;
 		if (PyArg_ParseTuple(extra, "OO!", &function, &PyTuple_Type, &args))
 			more = PyObject_Call(function, args, NULL);
-		Py_DECREF(extra);
-		int failed = !more || merge(launch, metadata, data, more) < 0;
-		Py_XDECREF(more);
-		if (failed)
+		if (!more || merge(launch, metadata, data, more) < 0)
 			return -1;
 	}
 	return PyList_SetSlice(extras, 0, PyList_GET_SIZE(extras), NULL);
@@ -231,18 +227,13 @@ static int add_objects(struct ext_state *state, uint32_t frame, struct proton_co
 static int find_frame(struct ext_state *state, PyObject *raw_name, PyObject *launched,
 		      uint32_t *frame)
 {
-	PyObject *name;
-	int result = ext_dict_get(launched, state->launch.names[EXT_NAME], &name);
-	if (result < 0)
+	AUTO_DECREF PyObject *name = NULL;
+	if (ext_dict_get(launched, state->launch.names[EXT_NAME], &name) < 0)
 		return -1;
-	result = 1;
-	if (name && name != raw_name && PyUnicode_Check(name)) {
-		result = is_wanted(&state->launch, name);
-		if (result == 1 && !ext_name_frame(state, name, frame))
-			result = -1;
-	}
-	Py_XDECREF(name);
-	return result;
+	if (!name || name == raw_name || !PyUnicode_Check(name))
+		return 1;
+	int result = is_wanted(&state->launch, name);
+	return result == 1 && !ext_name_frame(state, name, frame) ? -1 : result;
 }
 
 /* Enters the named launch that `launched` describes. 0, or -1 with an exception. */
@@ -296,16 +287,11 @@ static PyObject *launch_enter(PyObject *module, PyObject *metadata)
 	if (thread.is_in_hook)
 		Py_RETURN_NONE;
 	leave_op(); /* of a launch that failed between enter and exit */
-	PyObject *data = PyObject_GetAttr(metadata, state->launch.names[EXT_DATA]);
+	AUTO_DECREF PyObject *data = PyObject_GetAttr(metadata, state->launch.names[EXT_DATA]);
 	if (!data)
 		return NULL;
-	PyObject *raw_name = raw_name_of(&state->launch, data);
-	int result = enter_named(state, metadata, &data, raw_name);
-	if (result < 0)
-		result = warn_of_failure(raw_name);
-	Py_DECREF(raw_name);
-	Py_DECREF(data);
-	if (result < 0)
+	AUTO_DECREF PyObject *raw_name = raw_name_of(&state->launch, data);
+	if (enter_named(state, metadata, &data, raw_name) < 0 && warn_of_failure(raw_name) < 0)
 		return NULL;
 	Py_RETURN_NONE;
 }
@@ -355,7 +341,7 @@ static PyObject *call_hooks(struct ext_launch *launch, PyObject *method, PyObjec
 		return NULL;
 	}
 	/* Hooks may be activated and paused concurrently: that creates a new list. */
-	PyObject *hooks = shared_get(launch, EXT_HOOKS);
+	AUTO_DECREF PyObject *hooks = shared_get(launch, EXT_HOOKS);
 	if (!hooks)
 		Py_RETURN_NONE;
 	Py_ssize_t count = PyList_GET_SIZE(hooks);
@@ -366,7 +352,6 @@ static PyObject *call_hooks(struct ext_launch *launch, PyObject *method, PyObjec
 		AUTO_DECREF PyObject *result = PyObject_CallMethodOneArg(hook, method, args[0]);
 		has_failed = !result;
 	}
-	Py_DECREF(hooks);
 	if (has_failed)
 		return NULL;
 	Py_RETURN_NONE;
