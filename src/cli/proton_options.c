@@ -246,7 +246,7 @@ static bool check_name(const struct options *options)
 	bool no_clobber = options->no_clobber || target_env_no_clobber();
 	struct proton_error err;
 	bool is_ranked = false;
-	char *stem = NULL;
+	AUTO_FREE char *stem = NULL;
 
 	if (!*name) {
 		message("the output name is empty; use a file name, or - for standard output");
@@ -264,7 +264,6 @@ static bool check_name(const struct options *options)
 				PROTON_OK;
 	if (!is_valid)
 		message("%s", err.text);
-	free(stem);
 	return is_valid;
 }
 

@@ -62,9 +62,8 @@ static void advise_user(const char *problem, const char *before, const struct op
 	add_word(&text, target);
 	for (char **word = options->arguments; *word; word++)
 		add_word(&text, *word);
-	char *command = out_take(&text, &length);
+	AUTO_FREE char *command = out_take(&text, &length);
 	message("%s: use %s", problem, command ? command : "proton -- PROGRAM");
-	free(command);
 }
 
 /* `before`: the program that runs the target; NULL: it runs itself, from its directory. */

@@ -404,14 +404,14 @@ int profile_view_open(struct profile_view *view, const void *bytes, size_t lengt
 		      struct proton_error *err)
 {
 	bool is_packed = profile_view_is_packed(bytes, length);
-	struct file_header *header;
 
 	*view = (struct profile_view){0};
 	if (!profile_view_recognize(bytes, length))
 		return err_set(err, PROTON_E_FORMAT, "not a profile file (bad magic)");
-	if (!is_packed && length < sizeof(*header))
+	if (!is_packed && length < sizeof(struct file_header))
 		return err_set(err, PROTON_E_FORMAT, "truncated profile file header");
-	header = malloc(sizeof(*header)); /* a copy, because the bytes need not be aligned */
+	/* A copy, because the bytes need not be aligned. */
+	AUTO_FREE struct file_header *header = malloc(sizeof(*header));
 	if (!header)
 		return err_nomem(err);
 	memcpy(header, bytes, is_packed ? sizeof(struct packed_header) : sizeof(*header));
@@ -426,6 +426,5 @@ int profile_view_open(struct profile_view *view, const void *bytes, size_t lengt
 		status = open_table(view, header, bytes, length, i, err);
 	if (status != PROTON_OK)
 		profile_view_fini(view);
-	free(header);
 	return status;
 }

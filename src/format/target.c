@@ -301,7 +301,7 @@ int target_check(const char *path, bool no_clobber, bool *has_profile_out, struc
 	char directory[PATH_MAX]; /* renaming over the file requires it; a link may change it */
 	bool exists;
 	struct stat st;
-	char *target;
+	AUTO_FREE char *target = NULL;
 	ssize_t length = 0;
 	int status = file_replace_target(path, &target, &exists, &st, err);
 
@@ -318,7 +318,6 @@ int target_check(const char *path, bool no_clobber, bool *has_profile_out, struc
 		status = refuse_foreign(path, err);
 	if (status == PROTON_OK && has_profile_out)
 		*has_profile_out = length > 0;
-	free(target);
 	return status;
 }
 

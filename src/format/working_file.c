@@ -192,7 +192,7 @@ static bool is_of_other_host(const char *path, const struct stat *st)
 	char host[256] = "";
 	struct profile_view view;
 	size_t length;
-	char *bytes;
+	AUTO_FREE char *bytes = NULL;
 
 	if (gethostname(host, sizeof(host) - 1) != 0 ||
 	    !profile_snapshot_read(path, &bytes, &length))
@@ -210,7 +210,6 @@ static bool is_of_other_host(const char *path, const struct stat *st)
 		}
 		profile_view_fini(&view);
 	}
-	free(bytes);
 	return is_other;
 }
 

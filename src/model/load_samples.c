@@ -449,7 +449,7 @@ static void add_line(struct loading *loading, uint32_t node, const struct part *
 static void add_parts(struct loading *loading, const struct lines *lines, uint64_t divided)
 {
 	struct profile *profile = loading->profile;
-	uint32_t *known = calloc((size_t)lines_frame_max(lines) + 1, sizeof(*known));
+	AUTO_FREE uint32_t *known = calloc((size_t)lines_frame_max(lines) + 1, sizeof(*known));
 	size_t to;
 
 	if (!known) {
@@ -472,7 +472,6 @@ static void add_parts(struct loading *loading, const struct lines *lines, uint64
 			node = line_node(loading, lines, node, first->frame, known);
 		add_line(loading, node, first, to - from);
 	}
-	free(known);
 	for (size_t i = 0; i < loading->target_count && divided; i++)
 		add_value(profile, loading->targets[i].node,
 			  profile_add_text(profile, SAMPLES_APPORTIONED),

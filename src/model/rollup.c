@@ -300,7 +300,7 @@ int rollup_extreme(const struct profile *profile, bool is_min, struct column *ou
 	struct column column;
 
 	TRY(column_init(&column, profile, false, err));
-	uint8_t *states = calloc(profile->node_count, 1);
+	AUTO_FREE uint8_t *states = calloc(profile->node_count, 1);
 	if (!states) {
 		column_fini(&column);
 		return err_nomem(err);
@@ -320,7 +320,6 @@ int rollup_extreme(const struct profile *profile, bool is_min, struct column *ou
 			take_extreme(&column.value[node->parent], &states[node->parent],
 				     column.value[i], states[i], is_min);
 	}
-	free(states);
 	column.is_inclusive = true;
 	*out = column;
 	return PROTON_OK;

@@ -346,7 +346,7 @@ static int read_lines(struct line_table *table, const char *ptx, size_t ptx_leng
 {
 	struct segments lines = {0};
 	AT_END(line_rows_fini) struct line_rows rows;
-	uint32_t *frames = NULL;
+	AUTO_FREE uint32_t *frames = NULL;
 	int status = line_rows_read(&rows, &table->code_object, ".debug_line", &table->frames);
 
 	if (status == PROTON_OK) {
@@ -366,7 +366,6 @@ static int read_lines(struct line_table *table, const char *ptx, size_t ptx_leng
 	}
 	if (table->segments.segments != lines.segments)
 		free(lines.segments);
-	free(frames);
 	return status;
 }
 

@@ -215,7 +215,7 @@ static int disassemble(struct sass *sass, char *path, struct proton_error *err)
 	size_t length = sass->code_object.file.length;
 	const struct disassembler_limits limits = {SASS_LIMIT_MS, SASS_MEMORY_BYTES};
 	struct out out;
-	char *program;
+	AUTO_FREE char *program = NULL;
 
 	TRY(disassembler_find(machine, &program, err));
 	out_init(&out, -1);
@@ -233,7 +233,6 @@ static int disassemble(struct sass *sass, char *path, struct proton_error *err)
 		status = err_set(err, PROTON_E_IO, "%s printed no instructions", program);
 	}
 	out_fini(&out);
-	free(program);
 	return status;
 }
 

@@ -256,11 +256,10 @@ static uint32_t child_of(struct kernel_history *history, uint32_t parent, uint32
 bool kernel_history_add(struct kernel_history *history, struct launch_totals *launch,
 			uint64_t units, uint64_t weight, const struct device *device)
 {
-	uint32_t *index_of; /* of each node: its index in the sum */
-
 	if (!history->frames && !begin_frames(history))
 		return false;
-	index_of = calloc(launch->node_count, sizeof(*index_of));
+	/* Of each node: its index in the sum. */
+	AUTO_FREE uint32_t *index_of = calloc(launch->node_count, sizeof(*index_of));
 	if (!index_of)
 		return false;
 	history->units += units;
@@ -277,7 +276,6 @@ bool kernel_history_add(struct kernel_history *history, struct launch_totals *la
 		add_total(sum, node);
 		report_scope(history, sum, node, units, weight, device);
 	}
-	free(index_of);
 	return true;
 }
 

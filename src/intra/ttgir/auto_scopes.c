@@ -240,7 +240,7 @@ int ttgir_insert_scopes(const char *text, size_t length, const struct instrument
 	struct slice whole = {text, length};
 	struct mlir_writer writer;
 	AT_END(mlir_regions_fini) struct mlir_regions lines = {0};
-	struct around *around = NULL;
+	AUTO_FREE struct around *around = NULL;
 	struct scope_budget budget = {.stride = 1};
 	AT_END(operations_fini) struct sites sites = {0};
 	uint32_t records;
@@ -278,6 +278,5 @@ int ttgir_insert_scopes(const char *text, size_t length, const struct instrument
 					  how->only.length ? 0 : mode->budget, how->costs);
 	else
 		ttgir_result_fini(result);
-	free(around);
 	return status;
 }

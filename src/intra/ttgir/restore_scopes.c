@@ -318,7 +318,7 @@ static void join_origins(struct provenance *out)
  */
 static int provenance_read(struct slice text, struct provenance *out, struct proton_error *err)
 {
-	struct walk *walk = calloc(1, sizeof(*walk));
+	AUTO_FREE struct walk *walk = calloc(1, sizeof(*walk));
 
 	*out = (struct provenance){0};
 	if (!walk)
@@ -329,7 +329,6 @@ static int provenance_read(struct slice text, struct provenance *out, struct pro
 	for (; status == PROTON_OK && walk->line < walk->lines.count; walk->line++)
 		status = walk_line(walk, &walk->lines.at[walk->line]);
 	mlir_regions_fini(&walk->lines);
-	free(walk);
 	if (status != PROTON_OK)
 		return status;
 	spread_broken(out);

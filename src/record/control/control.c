@@ -219,7 +219,7 @@ static int run_snapshot(struct control *shared, const struct control_request *re
 	const char *name = request->options[CONTROL_NAME];
 	int ids[SESSION_MAX] = {started};
 	int count = is_started_live() ? 1 : list_sessions(ids);
-	char *own_name = NULL;
+	AUTO_FREE char *own_name = NULL;
 	int status = PROTON_OK;
 
 	if (!count)
@@ -238,7 +238,6 @@ static int run_snapshot(struct control *shared, const struct control_request *re
 		if (status == PROTON_OK)
 			out_printf(reply, "%s%s", i ? "\n" : "", path);
 	}
-	free(own_name);
 	return status;
 }
 
@@ -425,7 +424,7 @@ static int keep_defaults(const struct proton_session_options *given, struct prot
 	const char *values[CONTROL_OPTION_COUNT] = {0};
 	const char *name = given && given->name ? given->name : "proton";
 	char *copies[CONTROL_OPTION_COUNT];
-	char *stem = NULL;
+	AUTO_FREE char *stem = NULL;
 	bool has_all;
 
 	/* Now, because the program may change its directory. */
@@ -439,7 +438,6 @@ static int keep_defaults(const struct proton_session_options *given, struct prot
 		values[CONTROL_FORMAT] = given->format;
 	}
 	has_all = copy_options(copies, values, none);
-	free(stem);
 	free_options(has_all ? defaults : copies);
 	if (!has_all)
 		return err_nomem(err);

@@ -213,7 +213,7 @@ static int write_packed(const struct snapshot_plan *plan, struct proton_error *e
 {
 	int status = target_check(plan->path, plan->no_clobber, NULL, err);
 	struct profile_view view;
-	char *bytes;
+	AUTO_FREE char *bytes = NULL;
 	size_t length;
 
 	if (status != PROTON_OK)
@@ -227,7 +227,6 @@ static int write_packed(const struct snapshot_plan *plan, struct proton_error *e
 		status = output_write_packed(&view, plan->path, plan->no_clobber, err);
 		profile_view_fini(&view);
 	}
-	free(bytes);
 	return status;
 }
 

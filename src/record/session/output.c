@@ -143,14 +143,13 @@ static char *ranked_name(const char *path)
 static int open_under_own_name(struct session *session, const char *working,
 			       struct proton_error *err)
 {
-	char *ranked = session->is_ranked ? NULL : ranked_name(session->path);
+	AUTO_FREE char *ranked = session->is_ranked ? NULL : ranked_name(session->path);
 	int status = PROTON_E_BUSY;
 
 	if (ranked)
 		status = store_init(&session->store, ranked, false, err);
 	if (status == PROTON_E_BUSY)
 		status = store_init(&session->store, ranked ? ranked : working, true, err);
-	free(ranked);
 	if (status != PROTON_OK)
 		return status;
 	const char *own = session->store.file.place.path;

@@ -113,7 +113,7 @@ static enum answer has_variable(pid_t pid, const char *variable)
 	enum answer answer = NO;
 	size_t length = strlen(variable);
 	size_t capacity = 0;
-	char *entry = NULL;
+	AUTO_FREE char *entry = NULL;
 	char path[48];
 
 	snprintf(path, sizeof(path), "/proc/%d/environ", (int)pid);
@@ -125,7 +125,6 @@ static enum answer has_variable(pid_t pid, const char *variable)
 			answer = YES;
 	if (ferror(file))
 		answer = UNKNOWN;
-	free(entry);
 	fclose(file);
 	return answer;
 }

@@ -178,16 +178,14 @@ static bool is_content(const char *path, const struct profile_code_object *objec
 {
 	const struct file_limits limits = {.max_bytes = object->length};
 	struct stat st;
-	char *bytes;
+	AUTO_FREE char *bytes = NULL;
 	size_t length;
 
 	if (stat(path, &st) != 0 || !S_ISREG(st.st_mode) ||
 	    (uint64_t)st.st_size != object->length ||
 	    file_read_all(path, &limits, &bytes, &length, NULL) != PROTON_OK)
 		return false;
-	bool is_equal = length == object->length && memcmp(bytes, object->bytes, length) == 0;
-	free(bytes);
-	return is_equal;
+	return length == object->length && memcmp(bytes, object->bytes, length) == 0;
 }
 
 /* Looks for the wanted cubins in one directory of the cache; each kernel has one. */
@@ -238,7 +236,7 @@ static size_t store_file(struct store *store, const char *path, size_t space)
 	/* Without O_NONBLOCK, opening a pipe would wait for its writer. */
 	int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
 	struct stat st;
-	char *bytes = NULL;
+	AUTO_FREE char *bytes = NULL;
 	ssize_t length = 0;
 
 	if (fd < 0)
@@ -254,7 +252,6 @@ static size_t store_file(struct store *store, const char *path, size_t space)
 		else
 			store_samples_source(store, path, NULL, (uint64_t)st.st_size, 0);
 	}
-	free(bytes);
 	close(fd);
 	return length > 0 ? (size_t)length : 0;
 }

@@ -200,7 +200,7 @@ static int check_inputs(const struct options *options, const struct input *input
 int output_check_place(const char *path, struct proton_error *err)
 {
 	const char *name;
-	char *parent = parent_of(path, &name);
+	AUTO_FREE char *parent = parent_of(path, &name);
 	char *real = input_is_profile_name(name) ? realpath(parent, NULL) : NULL;
 	bool is_in_job = false;
 
@@ -209,7 +209,6 @@ int output_check_place(const char *path, struct proton_error *err)
 		is_in_job |= rank_is_job(at, strcspn(at, "/"));
 	}
 	free(real);
-	free(parent);
 	if (!is_in_job)
 		return PROTON_OK;
 	return err_set(err, PROTON_E_INVALID,
@@ -223,7 +222,7 @@ int output_check(const struct options *options, const struct input *input, const
 {
 	const char *path = options->output.path;
 	struct stat st;
-	char *target;
+	AUTO_FREE char *target = NULL;
 	bool exists;
 
 	if (!path && fstat(STDOUT_FILENO, &st) == 0 && S_ISREG(st.st_mode))
@@ -246,7 +245,6 @@ int output_check(const struct options *options, const struct input *input, const
 	if (status == PROTON_OK && exists && options->output.no_clobber)
 		status = err_set(err, PROTON_E_INVALID,
 				 "%s exists and --no-clobber is set; choose another output", path);
-	free(target);
 	return status;
 }
 

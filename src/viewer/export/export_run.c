@@ -383,7 +383,7 @@ static int write_view(const struct options *options, struct export_view *view,
 static void write_texts(const struct profile *profile, const struct options *options,
 			struct export_report *report)
 {
-	uint8_t *all_shown = xcalloc(profile->node_count, sizeof(*all_shown));
+	AUTO_FREE uint8_t *all_shown = xcalloc(profile->node_count, sizeof(*all_shown));
 	struct report text = {.out = &report->warps, .options = options, .is_page = true};
 	struct warps_report warps;
 
@@ -391,7 +391,6 @@ static void write_texts(const struct profile *profile, const struct options *opt
 	if (warps.kernel_count)
 		warps_write(&warps, &text);
 	warps_report_fini(&warps);
-	free(all_shown);
 	if (profile->ranks && wait_report_is_there(profile))
 		wait_report_text(profile, WAITS_DEFAULT, options->style.names, &report->waits);
 }
@@ -518,7 +517,7 @@ static int write_copy(const struct profile_view *view, const char *path, bool no
 int strip_run(const char *path, const char *output, bool no_clobber, struct proton_error *err)
 {
 	struct profile_view view;
-	char *bytes;
+	AUTO_FREE char *bytes = NULL;
 	size_t length;
 	int status = file_read_all(path, NULL, &bytes, &length, err);
 
@@ -540,6 +539,5 @@ int strip_run(const char *path, const char *output, bool no_clobber, struct prot
 			status = write_copy(&view, output, no_clobber, err);
 		profile_view_fini(&view);
 	}
-	free(bytes);
 	return status;
 }

@@ -421,9 +421,8 @@ static bool find_launch_gaps(const struct brief *brief, const struct brief_kerne
 
 	if (!brief->profile->trace)
 		return false;
-	struct work *list = read_work(brief->profile->trace, &count);
+	AUTO_FREE struct work *list = read_work(brief->profile->trace, &count);
 	struct gaps gaps = sum_gaps(list, count);
-	free(list);
 	if (!gaps.count || gaps.idle_ns < IDLE_MIN * gaps.span_ns)
 		return false;
 	claim->number = gaps.idle_ns / 1e6;

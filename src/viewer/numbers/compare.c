@@ -204,7 +204,7 @@ static int derive_profile(struct comparison *comparison, struct profile *profile
 int comparison_add(struct comparison *comparison, struct profile *profile, comparison_use *use,
 		   void *context, struct proton_error *err)
 {
-	struct metric_column *columns;
+	AUTO_FREE struct metric_column *columns = NULL;
 	AT_END(view_fini) struct view view;
 	int status = derive_profile(comparison, profile, &view, &columns, err);
 
@@ -217,7 +217,6 @@ int comparison_add(struct comparison *comparison, struct profile *profile, compa
 	}
 	for (size_t i = 0; columns && i < comparison->name_count; i++)
 		metric_column_fini(&columns[i]);
-	free(columns);
 	return status;
 }
 

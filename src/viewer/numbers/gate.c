@@ -189,7 +189,7 @@ int gate_check(const struct gate *gate, const struct profile *profile, const uin
 	       const struct gate_numbers *numbers, struct gate_result *result,
 	       struct proton_error *err)
 {
-	bool *matches = NULL;
+	AUTO_FREE bool *matches = NULL;
 
 	*result = (struct gate_result){.gate = gate, .label = numbers->label};
 	if (gate->kind != GATE_VALUE && !numbers->before)
@@ -212,7 +212,6 @@ int gate_check(const struct gate *gate, const struct profile *profile, const uin
 			continue;
 		add_finding(result, &finding);
 	}
-	free(matches);
 	if (result->checked == 0)
 		return err_set(
 			err, PROTON_E_INVALID,
@@ -302,11 +301,10 @@ void gate_report_result(const struct gate_result *result, const struct profile *
 static void put_finding(struct json_writer *json, const struct gate_result *result,
 			const struct gate_finding *finding, const struct profile *profile)
 {
-	char *name = name_text(profile, profile->nodes[finding->node].frame, NAMES_RAW);
+	AUTO_FREE char *name = name_text(profile, profile->nodes[finding->node].frame, NAMES_RAW);
 
 	json_begin_object(json);
 	json_key_text(json, "frame", name);
-	free(name);
 	json_key_bool(json, "failed", finding->is_failed);
 	if (isnan(finding->before)) {
 		json_key_double(json, "value", finding->after);

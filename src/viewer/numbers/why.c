@@ -426,8 +426,7 @@ char *why_sentence(const struct why *why, enum why_noise noise)
 		code_cause, clock_cause,    power_cause,  version_cause,
 	};
 	const struct why_kernel *kernel;
-	char *cause = NULL;
-	char *sentence;
+	AUTO_FREE char *cause = NULL;
 
 	if (!why->count || !why->runs[WHY_BEFORE] || !why->runs[WHY_AFTER])
 		return NULL;
@@ -440,7 +439,5 @@ char *why_sentence(const struct why *why, enum why_noise noise)
 		cause = causes[i](why, kernel);
 	if (!cause)
 		cause = unknown_cause(why, noise);
-	sentence = xasprintf("Why: %s", cause);
-	free(cause);
-	return sentence;
+	return xasprintf("Why: %s", cause);
 }

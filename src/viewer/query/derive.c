@@ -397,7 +397,7 @@ static void consider(struct suggestion *best, const char *name, const char *want
 static void suggest(const struct metrics *metrics, const char *name, char *text, size_t capacity)
 {
 	struct suggestion best[SUGGESTIONS] = {{0}};
-	char *wanted = xstrdup(name);
+	AUTO_FREE char *wanted = xstrdup(name);
 	size_t used = 0;
 
 	metrics_lower_case(wanted);
@@ -406,7 +406,6 @@ static void suggest(const struct metrics *metrics, const char *name, char *text,
 			consider(best, formulas[i].name, wanted);
 	for (size_t i = 0; i < metrics->count; i++)
 		consider(best, metrics->raws[i].name, wanted);
-	free(wanted);
 	text[0] = '\0';
 	for (size_t i = 0; i < SUGGESTIONS && best[i].name && used < capacity; i++)
 		used += (size_t)snprintf(text + used, capacity - used, "%s%.40s",

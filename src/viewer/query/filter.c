@@ -110,7 +110,7 @@ int filter_matches(const struct profile *profile, const uint8_t *state, const ch
 int filter_include(const struct profile *profile, uint8_t *state, const char *pattern,
 		   size_t *matches_out, struct proton_error *err)
 {
-	bool *keeps;
+	AUTO_FREE bool *keeps = NULL;
 	int status = filter_matches(profile, state, pattern, &keeps, err);
 
 	if (status)
@@ -126,14 +126,13 @@ int filter_include(const struct profile *profile, uint8_t *state, const char *pa
 		else if (state[i] == NODE_SHOWN)
 			state[i] = NODE_HIDDEN;
 	}
-	free(keeps);
 	return PROTON_OK;
 }
 
 int filter_exclude(const struct profile *profile, uint8_t *state, const char *pattern,
 		   size_t *matches_out, struct proton_error *err)
 {
-	bool *found;
+	AUTO_FREE bool *found = NULL;
 	int status = filter_matches(profile, state, pattern, &found, err);
 
 	if (status)
@@ -147,7 +146,6 @@ int filter_exclude(const struct profile *profile, uint8_t *state, const char *pa
 		*matches_out += !is_below;
 		state[i] = NODE_HIDDEN;
 	}
-	free(found);
 	return PROTON_OK;
 }
 

@@ -121,14 +121,13 @@ static void hide_owners(const struct profile *profile, unsigned owners, bool *is
 static int hide_matches(const struct profile *profile, const char *pattern, bool is_show,
 			bool *is_hidden, struct proton_error *err)
 {
-	bool *matches;
+	AUTO_FREE bool *matches = NULL;
 	int status = filter_matches(profile, NULL, pattern, &matches, err);
 
 	if (status)
 		return status;
 	for (size_t i = 1; i < profile->node_count; i++)
 		is_hidden[i] = is_show ? !matches[i] : is_hidden[i] || matches[i];
-	free(matches);
 	return PROTON_OK;
 }
 
@@ -157,13 +156,12 @@ int hiding_find(const struct hiding *hiding, const struct profile *profile, bool
 
 int hiding_fold(const struct hiding *hiding, struct profile *profile, struct proton_error *err)
 {
-	bool *is_hidden;
+	AUTO_FREE bool *is_hidden = NULL;
 	size_t count;
 
 	TRY(hiding_find(hiding, profile, &is_hidden, &count, err));
 	if (count)
 		profile_fold(profile, is_hidden);
-	free(is_hidden);
 	if (profile->out_of_memory)
 		xgive_up();
 	if (count)

@@ -54,7 +54,7 @@ static bool is_named(const struct profile *profile, uint32_t node, const char *n
 static int choose_frames(const struct rank_rows *rows, const char *wanted,
 			 struct rank_frames *frames, struct proton_error *err)
 {
-	bool *matches = NULL;
+	AUTO_FREE bool *matches = NULL;
 	int status = filter_matches(rows->profile, NULL, wanted, &matches, err);
 
 	frames->items = xcalloc(rows->count + 1, sizeof(*frames->items));
@@ -72,7 +72,6 @@ static int choose_frames(const struct rank_rows *rows, const char *wanted,
 				frames->items[frames->count++].row = rows->items[i];
 		}
 	}
-	free(matches);
 	if (!frames->count && status == PROTON_OK)
 		status = err_set(err, PROTON_E_INVALID,
 				 "--ranks-of %.200s: no frame with kernel time has that path or "
@@ -141,12 +140,11 @@ static int fill_times(struct rank_frames *frames, struct profile *profile,
 		has_column[f] = ranks_column(profile, nodes[f]);
 		has_all &= has_column[f];
 	}
-	struct rank_path *paths = rank_paths_of(profile, nodes, frames->count);
+	AUTO_FREE struct rank_path *paths = rank_paths_of(profile, nodes, frames->count);
 	if (!has_all && !profile->ranks->kept)
 		job = merged = merge_files(frames, input);
 	if (!has_all && job)
 		status = rank_turn_columns(job, paths, nodes, frames->count, err);
-	free(paths);
 	for (size_t f = 0; f < frames->count; f++) {
 		add_column(&frames->items[f], profile, has_column[f] ? profile : job);
 		ARRAY_SORT(frames->items[f].times, frames->items[f].count, compare_times);

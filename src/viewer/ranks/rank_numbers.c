@@ -163,7 +163,7 @@ static size_t chain_of(const struct profile *profile, uint32_t node, enum name_s
 static char *path_of(const struct profile *profile, uint32_t node, enum name_style names,
 		     size_t max)
 {
-	uint32_t *chain;
+	AUTO_FREE uint32_t *chain = NULL;
 	size_t depth = chain_of(profile, node, names, max, &chain);
 	struct out path;
 
@@ -181,7 +181,6 @@ static char *path_of(const struct profile *profile, uint32_t node, enum name_sty
 	for (size_t i = 0; i + 1 < path.length; i++) /* names may contain any byte */
 		if (!path.bytes[i])
 			path.bytes[i] = ' ';
-	free(chain);
 	return path.bytes;
 }
 

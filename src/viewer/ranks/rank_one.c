@@ -121,7 +121,7 @@ static int fill_rows(struct own *own, const struct hiding *hiding, struct proton
 	const struct profile_ranks *ranks = own->profile->ranks;
 	size_t at = (size_t)(own->rank - ranks->rows);
 	size_t hidden;
-	bool *is_hidden;
+	AUTO_FREE bool *is_hidden = NULL;
 
 	TRY(hiding_find(hiding, own->profile, &is_hidden, &hidden, err));
 	own->items = xcalloc(ranks->column_count + 1, sizeof(*own->items));
@@ -138,7 +138,6 @@ static int fill_rows(struct own *own, const struct hiding *hiding, struct proton
 		if (row.time_ns && !is_hidden[row.node])
 			own->items[own->count++] = row;
 	}
-	free(is_hidden);
 	ARRAY_SORT(own->items, own->count, compare_own);
 	return PROTON_OK;
 }

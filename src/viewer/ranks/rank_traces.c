@@ -81,7 +81,7 @@ static uint64_t *find_collectives(const struct profile *profile)
 static struct meetings meetings_of(const struct profile *profile, uint64_t *start_ns_out)
 {
 	const struct profile_trace *trace = profile->trace;
-	uint64_t *keys = find_collectives(profile);
+	AUTO_FREE uint64_t *keys = find_collectives(profile);
 	struct meetings own = {0};
 
 	*start_ns_out = UINT64_MAX;
@@ -96,7 +96,6 @@ static struct meetings meetings_of(const struct profile *profile, uint64_t *star
 			XADD(own.items, own.count,
 			     (struct meeting){key, event->start_ns, event->end_ns});
 	}
-	free(keys);
 	ARRAY_SORT(own.items, own.count, compare_meetings);
 	return own;
 }
@@ -149,7 +148,7 @@ static void align(struct process *process, struct meetings *known, struct meetin
 {
 	size_t before = known->count;
 	size_t count;
-	int64_t *distances = compare_clocks(known, own, &count);
+	AUTO_FREE int64_t *distances = compare_clocks(known, own, &count);
 	char *name = process->name;
 
 	if (count < COLLECTIVES_MIN)
@@ -170,7 +169,6 @@ static void align(struct process *process, struct meetings *known, struct meetin
 		process->name = xasprintf("%s, clock not compared", name);
 	if (process->name != name)
 		free(name);
-	free(distances);
 	free(own->items);
 }
 

@@ -77,14 +77,13 @@ static int drop_hidden(struct rank_rows *rows, const struct hiding *hiding,
 {
 	size_t kept = 0;
 	size_t count;
-	bool *is_hidden;
+	AUTO_FREE bool *is_hidden = NULL;
 
 	TRY(hiding_find(hiding, rows->profile, &is_hidden, &count, err));
 	for (size_t i = 0; i < rows->count; i++)
 		if (!is_hidden[rows->items[i].node])
 			rows->items[kept++] = rows->items[i];
 	rows->count = kept;
-	free(is_hidden);
 	return PROTON_OK;
 }
 
@@ -266,7 +265,7 @@ static bool has_times(const struct job *job, const struct options *options)
 static int report_job(const struct options *options, const struct job *job,
 		      const struct job *before)
 {
-	struct rank_diff *diffs = xcalloc(job->count, sizeof(*diffs));
+	AUTO_FREE struct rank_diff *diffs = xcalloc(job->count, sizeof(*diffs));
 	AT_END(rank_groups_fini) struct rank_groups groups;
 	struct rank_report view = {
 		.profile = job->profile,
@@ -282,7 +281,6 @@ static int report_job(const struct options *options, const struct job *job,
 	int status = judge_and_show(options, &view);
 	for (size_t i = 0; i < job->count; i++)
 		rank_diff_fini(&diffs[i]);
-	free(diffs);
 	return status;
 }
 

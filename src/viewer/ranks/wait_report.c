@@ -92,7 +92,7 @@ static void add_reason(struct reason *list, size_t *count, struct reason added)
 static size_t reasons_of(const struct profile *profile, uint32_t rank, struct reason *list)
 {
 	const struct profile_ranks *ranks = profile->ranks;
-	bool *has = with_collectives(profile);
+	AUTO_FREE bool *has = with_collectives(profile);
 	size_t count = 0;
 
 	for (size_t i = 1; ranks && i < ranks->spread_count; i++) {
@@ -105,7 +105,6 @@ static size_t reasons_of(const struct profile *profile, uint32_t rank, struct re
 		if (own > mean && own - mean > mean / 100)
 			add_reason(list, &count, (struct reason){spread->node, own, mean});
 	}
-	free(has);
 	/* Small differences are noise. */
 	while (count > 1 && 10 * (list[count - 1].time_ns - list[count - 1].mean_ns) <
 				    list[0].time_ns - list[0].mean_ns)
