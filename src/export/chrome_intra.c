@@ -67,14 +67,13 @@ void chrome_intra_track(struct chrome_intra *intra, const struct timeline_track 
 static const char *name_of(struct chrome_intra *intra, uint32_t node)
 {
 	const struct profile *profile = intra->timeline->profile;
-	struct out made = OUT_IN_MEMORY;
+	AT_END(out_fini) struct out made = OUT_IN_MEMORY;
 	size_t length;
 
 	if (intra->names[node])
 		return intra->names[node];
 	chrome_quote_frame(profile, &made, profile->nodes[node].frame);
 	intra->names[node] = out_take(&made, &length);
-	out_fini(&made);
 	out_fail(intra->out, intra->names[node] ? 0 : ENOMEM);
 	return intra->names[node] ? intra->names[node] : "\"\"";
 }
@@ -84,7 +83,7 @@ static void add_run(struct chrome_intra *intra, const struct timeline_slice *sli
 {
 	const struct row_event *event = slice->event;
 	struct chrome_run run = {.start_ns = slice->start_ns};
-	struct out made = OUT_IN_MEMORY;
+	AT_END(out_fini) struct out made = OUT_IN_MEMORY;
 
 	out_text(&made, "\"cat\":");
 	out_text(&made, name_of(intra, slice->node));
@@ -96,7 +95,6 @@ static void add_run(struct chrome_intra *intra, const struct timeline_slice *sli
 		   event->start_ns, event->end_ns + event->detail, event->detail, event->flags);
 	chrome_call_stack(intra->timeline->profile, &made, slice->node);
 	run.args = out_take(&made, &run.length);
-	out_fini(&made);
 	if (run.args && ARRAY_ADD(intra->runs, intra->run_count, run))
 		return;
 	free(run.args);

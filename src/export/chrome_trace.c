@@ -383,7 +383,7 @@ int export_chrome_part(const struct profile *profile, const struct trace_part *p
 		       struct out *out, struct proton_error *err)
 {
 	struct chrome chrome = {.part = part, .out = out, .profile = profile};
-	struct out pending = OUT_IN_MEMORY;
+	AT_END(out_fini) struct out pending = OUT_IN_MEMORY;
 
 	TRY(timeline_init(&chrome.timeline, profile, err));
 	if (part->gzip)
@@ -398,7 +398,6 @@ int export_chrome_part(const struct profile *profile, const struct trace_part *p
 		.tid = OUT_IN_MEMORY,
 	};
 	int status = write_events(&chrome, err);
-	out_fini(&pending);
 	for (size_t i = 0; chrome.kept && i < profile->node_count; i++)
 		free(chrome.kept[i]);
 	FREE_ALL(chrome.kept, chrome.kept_length);

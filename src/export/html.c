@@ -307,7 +307,7 @@ void export_html(struct export_view *view, struct out *out)
 {
 	struct export_report *report = view->report;
 	const struct profile_trace *trace = view->profile->trace;
-	struct out json = OUT_IN_MEMORY;
+	AT_END(out_fini) struct out json = OUT_IN_MEMORY;
 
 	out_bytes(out, html_page_head, html_page_head_bytes);
 	write_top(view, out);
@@ -333,6 +333,5 @@ void export_html(struct export_view *view, struct out *out)
 	/* "</script>" and "<!--" in a name must not end the script element. */
 	out_replaced(out, &json, "\\u003c");
 	out_fail(out, json.errnum);
-	out_fini(&json);
 	out_bytes(out, html_page_tail, html_page_tail_bytes);
 }

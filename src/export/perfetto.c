@@ -149,7 +149,7 @@ static void end_packet(struct perfetto *p)
 /* Writes the packets as one that contains them, if they are more than `min` bytes. */
 static void compress_packets(struct perfetto *p, size_t min)
 {
-	struct out zlib = OUT_IN_MEMORY;
+	AT_END(out_fini) struct out zlib = OUT_IN_MEMORY;
 
 	out_fail(p->file, p->packets.errnum);
 	if (p->packets.length <= min)
@@ -167,7 +167,6 @@ static void compress_packets(struct perfetto *p, size_t min)
 	protobuf_end(&p->writer);
 	out_fail(p->file, zlib.errnum ? zlib.errnum : p->packets.errnum);
 	out_bytes(p->file, p->packets.bytes, p->packets.length);
-	out_fini(&zlib);
 	p->packets.length = 0;
 }
 

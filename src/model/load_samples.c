@@ -648,7 +648,7 @@ ARRAY_ORDER(compare_functions, struct profile_function,
 static void add_functions(struct loading *loading)
 {
 	struct profile_samples *samples = loading->samples;
-	struct lines lines = {0};
+	AT_END(lines_close) struct lines lines = {0};
 	size_t to;
 
 	for (size_t from = 0; from < loading->cell_count; from = to) {
@@ -663,7 +663,6 @@ static void add_functions(struct loading *loading)
 	}
 	if (samples->function_count)
 		lines_describe(&lines);
-	lines_close(&lines);
 	ARRAY_SORT(samples->functions, samples->function_count, compare_functions);
 }
 

@@ -197,7 +197,7 @@ static bool compute_overhead(const struct minimum *minimum, struct decode_overhe
 static bool read_launches(const struct calibration *it, struct decode_overhead *out)
 {
 	struct minimum minimum;
-	struct decoder decoder;
+	AT_END(decoder_fini) struct decoder decoder;
 	bool is_ok = true;
 
 	memset(&minimum, 0xff, sizeof(minimum));
@@ -208,7 +208,6 @@ static bool read_launches(const struct calibration *it, struct decode_overhead *
 		if (is_ok)
 			read_launch(&decoder, &minimum);
 	}
-	decoder_fini(&decoder);
 	if (!is_ok)
 		err_nomem(it->err);
 	return is_ok && compute_overhead(&minimum, out, it->err);

@@ -311,7 +311,7 @@ static int instrument(const struct ir_function *function, const struct instrumen
 {
 	uint32_t count = 1 + (function->callees ? function->callees->count : 0);
 	AUTO_FREE struct plan *plans = calloc(count + 1, sizeof(*plans));
-	struct sum_plan sums = {0};
+	AT_END(sum_plan_fini) struct sum_plan sums = {0};
 	struct emit emit = {
 		.target = function->is_amd ? &emit_amd : &emit_nvidia,
 		.function = function,
@@ -345,7 +345,6 @@ static int instrument(const struct ir_function *function, const struct instrumen
 					       (result->layout.unit_count + emit_has_spare(&emit)) *
 						       emit_shared_bytes(&emit);
 	}
-	sum_plan_fini(&sums);
 	for (uint32_t i = 0; plans && i < count; i++)
 		plan_fini(&plans[i]);
 	return status;

@@ -385,12 +385,11 @@ static void write_texts(const struct profile *profile, const struct options *opt
 {
 	AUTO_FREE uint8_t *all_shown = xcalloc(profile->node_count, sizeof(*all_shown));
 	struct report text = {.out = &report->warps, .options = options, .is_page = true};
-	struct warps_report warps;
+	AT_END(warps_report_fini) struct warps_report warps;
 
 	warps_report_init(&warps, profile, all_shown);
 	if (warps.kernel_count)
 		warps_write(&warps, &text);
-	warps_report_fini(&warps);
 	if (profile->ranks && wait_report_is_there(profile))
 		wait_report_text(profile, WAITS_DEFAULT, options->style.names, &report->waits);
 }

@@ -447,14 +447,13 @@ static char *line_of(const struct source_report *report, const struct source_ker
 	const struct source_line *line = source_hottest(kernel, reason);
 	struct source_cause cause = {.file = line ? line->file : 0, .line = line ? line->line : 0};
 	struct source_causes causes;
-	struct source_code code;
+	AT_END(source_code_fini) struct source_code code;
 	uint64_t all;
 
 	source_code_init(&code, report, NULL);
 	source_causes_init(&causes, report, kernel, &code);
 	bool is_cause = source_causes_of_reason(&causes, reason, &cause, 1, &all) > 0;
 	free(causes.items);
-	source_code_fini(&code);
 	if (!cause.file)
 		return xstrdup("mostly at a line that is not known");
 	return xasprintf("%s %s:%" PRIu32, is_cause ? "mostly caused by" : "mostly at",

@@ -432,7 +432,7 @@ int compare_runs(struct view *view, struct input *base, struct input *input,
 {
 	struct comparison comparison;
 	struct runs before = {0}, after = {0};
-	struct why why = {0};
+	AT_END(why_fini) struct why why = {0};
 
 	*view = (struct view){0};
 	comparison_begin(&comparison, options);
@@ -451,7 +451,6 @@ int compare_runs(struct view *view, struct input *base, struct input *input,
 			report_one_run(options, &before, &after);
 		}
 	}
-	why_fini(&why);
 	runs_fini(&before);
 	runs_fini(&after);
 	comparison_end(&comparison);

@@ -40,7 +40,7 @@ static uint32_t find_pair(const struct rank_diff *diff, const struct hash_table 
 void rank_diff_init(struct rank_diff *diff, const struct rank_rows *before,
 		    const struct rank_rows *after)
 {
-	struct hash_table by_path = {0}; /* index of a pair + 1 */
+	AT_END(hash_table_fini) struct hash_table by_path = {0}; /* index of a pair + 1 */
 
 	*diff = (struct rank_diff){.metric = after->metric};
 	diff->items = xcalloc(before->count + after->count + 1, sizeof(*diff->items));
@@ -65,7 +65,6 @@ void rank_diff_init(struct rank_diff *diff, const struct rank_rows *before,
 		}
 		diff->items[found - 1].before = before->items[i];
 	}
-	hash_table_fini(&by_path);
 	ARRAY_SORT(diff->items, diff->count, compare_pairs);
 }
 

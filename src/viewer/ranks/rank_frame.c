@@ -391,7 +391,7 @@ int rank_frame_run(const struct options *options, struct input *input)
 	struct rank_frames frames = {.names = options->style.names};
 	struct proton_error err = {0};
 	struct profile *profile = NULL;
-	struct rank_rows rows = {0};
+	AT_END(rank_rows_fini) struct rank_rows rows = {0};
 	int status = rank_input_job(input, true, "--ranks-of", &profile, &err);
 
 	if (status == PROTON_OK) {
@@ -408,7 +408,6 @@ int rank_frame_run(const struct options *options, struct input *input)
 	for (size_t f = 0; f < frames.count; f++)
 		free(frames.items[f].times);
 	free(frames.items);
-	rank_rows_fini(&rows);
 	profile_free(profile);
 	return status < 0 ? EXIT_BAD : status;
 }

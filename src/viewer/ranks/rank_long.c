@@ -145,7 +145,7 @@ int rank_long_run(const struct options *options, struct input *input)
 	struct table table = {.options = options};
 	struct proton_error err = {0};
 	struct profile *merged = NULL;
-	struct input files = {0};
+	AT_END(input_fini) struct input files = {0};
 	const char *what = options->output.exporter->name;
 	int status = rank_input_job(input, false, what, &merged, &err);
 
@@ -156,7 +156,6 @@ int rank_long_run(const struct options *options, struct input *input)
 		status = save_output(&options->output, merged, write_table, &table, &err);
 	if (status != PROTON_OK && err.text[0])
 		message("%s", err.text);
-	input_fini(&files);
 	profile_free(merged);
 	return status == PROTON_OK ? 0 : EXIT_BAD;
 }

@@ -145,7 +145,7 @@ static size_t chain_of(const struct profile *profile, uint32_t node, enum name_s
 {
 	uint32_t *chain = NULL;
 	size_t depth = 0, bytes = 0;
-	struct out name;
+	AT_END(out_fini) struct out name;
 
 	out_init(&name, -1);
 	do {
@@ -155,7 +155,6 @@ static size_t chain_of(const struct profile *profile, uint32_t node, enum name_s
 		bytes += name.length + 3;
 		node = profile->nodes[node].parent;
 	} while (node && bytes <= max);
-	out_fini(&name);
 	*chain_out = chain;
 	return depth;
 }

@@ -20,7 +20,7 @@ int rank_scan(char *const *paths, size_t count, rank_scan_fn *visit, void *conte
 	struct rank_scan_step step = {.metrics = &metrics};
 	struct profile *sum;
 	struct merge *merge = sum_begin(&sum);
-	struct rank_job job;
+	AT_END(rank_job_fini) struct rank_job job;
 	int status = PROTON_OK;
 
 	merge_limit(merge, RANK_NODES_MAX);
@@ -37,7 +37,6 @@ int rank_scan(char *const *paths, size_t count, rank_scan_fn *visit, void *conte
 		metrics_fini(&metrics);
 		profile_free(step.source);
 	}
-	rank_job_fini(&job);
 	merge_free(merge);
 	if (status == PROTON_OK)
 		*sum_out = sum;
@@ -215,7 +214,7 @@ static const struct raw_metric *recorded(const struct metrics *metrics, const ch
 
 bool rank_rows_of_values(struct rank_rows *rows, const struct profile *merged, const char *metric)
 {
-	struct metrics metrics;
+	AT_END(metrics_fini) struct metrics metrics;
 	double divisor;
 
 	*rows = (struct rank_rows){.metric = metric};
@@ -225,7 +224,6 @@ bool rank_rows_of_values(struct rank_rows *rows, const struct profile *merged, c
 		rows->is_inclusive = raw->is_inclusive;
 		add_values(rows, merged, raw->metric, divisor);
 	}
-	metrics_fini(&metrics);
 	finish_rows(rows, merged);
 	return rows->count > 0;
 }

@@ -137,12 +137,11 @@ static void put_place(const struct profile *profile, uint32_t node, enum name_st
 		      struct out *out)
 {
 	uint32_t parent = profile->nodes[node].parent;
-	struct out name;
+	AT_END(out_fini) struct out name;
 
 	out_init(&name, -1);
 	name_write_styled(&name, profile, profile->nodes[node].frame, NAME_FULL, names);
 	text_clean(out, name.bytes, name.length);
-	out_fini(&name);
 	if (!parent)
 		return;
 	out_text(out, " below ");
