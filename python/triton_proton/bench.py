@@ -96,7 +96,8 @@ def _bench(options: argparse.Namespace, into: str) -> int:
     _record(dict(zip(_SIDES, (base, (command, None)))), options.runs, into)
     before, after = (os.path.join(into, side) for side in _SIDES)
     gates = [f"--fail-if={gate}" for gate in options.fail_if]
-    viewer = [need_program("proton-viewer", _Failure), "-m", "time/ms", "--diff", before, "--top", *gates, after]
+    program = need_program("proton-viewer", _Failure)
+    viewer = [program, "-m", "time/ms", "--diff", before, "--top", *gates, after]
     return subprocess.run(viewer).returncode
 
 

@@ -80,9 +80,9 @@ void standard_occupy(void)
 	}
 }
 
-int descriptor_move(int fd, int least)
+int descriptor_move(int fd, int min)
 {
-	int moved = fd < 0 || fd >= least ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, least);
+	int moved = fd < 0 || fd >= min ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, min);
 
 	if (moved < 0)
 		return fd;
