@@ -2,8 +2,6 @@
 #include "model/regroup.h"
 
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/buf.h"
 #include "base/hash.h"
@@ -181,10 +179,8 @@ static void write_module(struct out *out, const char *file)
 /* The group with the name that was written, which is remembered by `key`. */
 static uint32_t written_child(struct regroup *regroup, uint64_t key)
 {
-	uint32_t place;
-
 	out_byte(&regroup->name, '\0');
-	place = regroup->name.errnum ? 0 : named_child(regroup, regroup->name.bytes);
+	uint32_t place = regroup->name.errnum ? 0 : named_child(regroup, regroup->name.bytes);
 	if (!place || !hash_table_add(&regroup->places, key, place))
 		regroup->target->out_of_memory = true;
 	regroup->name.length = 0;
@@ -194,17 +190,14 @@ static uint32_t written_child(struct regroup *regroup, uint64_t key)
 static uint32_t source_of(struct regroup *regroup, uint32_t node, enum regroup_by by)
 {
 	uint32_t frame = regroup->inner[node].frame;
-	const char *file;
-	uint64_t key;
-	uint32_t place;
 
 	if (frame == NO_FRAME)
 		return named_child(regroup, "(no source)");
-	key = hash_u64(regroup->source->frames[frame].file);
-	place = hash_table_find(&regroup->places, key);
+	uint64_t key = hash_u64(regroup->source->frames[frame].file);
+	uint32_t place = hash_table_find(&regroup->places, key);
 	if (place)
 		return place;
-	file = profile_text(regroup->source, regroup->source->frames[frame].file);
+	const char *file = profile_text(regroup->source, regroup->source->frames[frame].file);
 	if (by == REGROUP_MODULE)
 		write_module(&regroup->name, file);
 	else
@@ -314,10 +307,9 @@ static bool add_callers(struct regroup *regroup, uint32_t node, size_t levels)
 
 	for (size_t level = 0; up && level < levels; level++) {
 		size_t before = regroup->target->node_count;
-		uint32_t cost;
 
 		place = merge_child(regroup->merge, place, source->nodes[up].frame);
-		cost = regroup->target->node_count > before ? NEW_CALLER_COST : 1;
+		uint32_t cost = regroup->target->node_count > before ? NEW_CALLER_COST : 1;
 		if (regroup->budget < cost)
 			return false;
 		regroup->budget -= cost;

@@ -10,7 +10,6 @@
 #include "backend/cuda/hold.h"
 
 #include <pthread.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -271,10 +270,8 @@ static bool await_to_attach(const char *devices, bool is_first, uint32_t attempt
 bool hold_begin_to_attach(const char *devices, bool is_first)
 {
 	for (uint32_t i = 0; i < ATTACH_ATTEMPTS; i++) {
-		bool has_begun;
-
 		begin_holder();
-		has_begun = hold_is_on();
+		bool has_begun = hold_is_on();
 		if (has_begun &&
 		    (await_to_attach(devices, is_first, i) || i + 1 == ATTACH_ATTEMPTS))
 			return true;

@@ -4,8 +4,6 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/array.h"
 #include "viewer/numbers/repeats.h"
@@ -134,11 +132,9 @@ static void add_code(struct why *why, enum why_side side, const struct profile *
 static void add_kernels(struct why *why, enum why_side which, const struct profile *profile)
 {
 	ARRAY_EACH(node, profile->nodes, profile->node_count) {
-		struct kernel_side *side;
-
 		if (!node->first_kernel)
 			continue;
-		side = &kernel_of(why, profile, node->frame)->sides[which];
+		struct kernel_side *side = &kernel_of(why, profile, node->frame)->sides[which];
 		for (uint32_t k = node->first_kernel; k; k = profile->kernels[k].next) {
 			side->count += profile->kernels[k].count;
 			side->ns += profile->kernels[k].total_ns;
@@ -159,11 +155,10 @@ static char *device_names(const struct profile *profile)
 		const char *name = profile_text(profile, *profile_text(profile, device->name)
 								 ? device->name
 								 : device->arch);
-		char *longer;
 
 		if (!*name || strstr(names, name))
 			continue;
-		longer = xasprintf("%s%s%s", names, *names ? ", " : "", name);
+		char *longer = xasprintf("%s%s%s", names, *names ? ", " : "", name);
 		free(names);
 		names = longer;
 	}
@@ -174,10 +169,9 @@ static char *device_names(const struct profile *profile)
 static void add_mean(const char *text, double *sum, size_t *count)
 {
 	char *end;
-	double mean;
 
 	strtod(text, &end);
-	mean = strtod(end, NULL);
+	double mean = strtod(end, NULL);
 	if (!isfinite(mean) || mean <= 0)
 		return;
 	*sum += mean;
@@ -432,8 +426,7 @@ char *why_sentence(const struct why *why, enum why_noise noise)
 		code_cause, clock_cause,    power_cause,  version_cause,
 	};
 	const struct why_kernel *kernel;
-	char *cause = NULL;
-	char *sentence;
+	AUTO_FREE char *cause = NULL;
 
 	if (!why->count || !why->runs[WHY_BEFORE] || !why->runs[WHY_AFTER])
 		return NULL;
@@ -446,7 +439,5 @@ char *why_sentence(const struct why *why, enum why_noise noise)
 		cause = causes[i](why, kernel);
 	if (!cause)
 		cause = unknown_cause(why, noise);
-	sentence = xasprintf("Why: %s", cause);
-	free(cause);
-	return sentence;
+	return xasprintf("Why: %s", cause);
 }

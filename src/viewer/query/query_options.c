@@ -2,8 +2,6 @@
 #include "viewer/query/query_options.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/array.h"
 #include "viewer/numbers/utilization.h"
@@ -12,18 +10,15 @@
 static enum options_result parse_metrics(void *into, const char *value, struct proton_error *err)
 {
 	struct query_options *query = into;
-	char *rest;
-	char *part;
+	char *rest, *part;
 
 	FREE_ALL(query->metrics_text, query->metrics);
 	query->metrics = NULL;
 	query->metric_count = 0;
 	query->metrics_text = rest = xstrdup(value);
 	while ((part = strsep(&rest, ",")) != NULL) {
-		size_t length;
-
 		part += strspn(part, " ");
-		length = strlen(part);
+		size_t length = strlen(part);
 		while (length > 0 && part[length - 1] == ' ')
 			part[--length] = '\0';
 		if (length == 0)
