@@ -7,8 +7,8 @@
 
 #define GROWTH_BYTES 250000u
 #define GROWTH_ATTEMPTS 10
-#define GROWTH_RUNS (TAP_IS_SANITIZED ? 1 : 3) /* of an attempt */
-#define GROWTH_SLACK_NS 10000000.0 /* of clocks, caches and page faults */
+#define GROWTH_RUNS (TAP_IS_SANITIZED ? 1 : 3) /* in each attempt */
+#define GROWTH_SLACK_NS 10000000.0             /* of clocks, caches and page faults */
 /* 4 is linear, 16 quadratic; AddressSanitizer's allocator is slower with more memory. */
 #define GROWTH_MAX (TAP_IS_SANITIZED ? 12 : 8)
 
