@@ -47,7 +47,7 @@ PROGRAM = """
     if "start" in sys.argv:
         keep = "keep" in sys.argv
         merged = proton.ranks.finalize(timeout=float(sys.argv[2]), keep=keep)
-        sys.stdout.write(f"merged {merged}\n")  # at once: ranks write to the same file
+        sys.stdout.write(f"merged {merged}\\n")  # at once: ranks write to the same file
     """
 
 
