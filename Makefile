@@ -96,9 +96,10 @@ evidence: setup-demo build
 
 C_FILES = $(shell git ls-files '*.c' '*.h' '*.def')
 
-CHECKS := '$(PY) tools/check_includes.py' '$(PY) tools/check_sources.py' \
-	'$(PY) tools/check_circles.py $(BUILD)' '$(PY) tools/check_waits.py' \
-	'$(PY) tools/check_prose.py' '$(PY) tools/check_headers.py' \
+# `make test` runs the first ones too.
+TESTED_CHECKS := '$(PY) tools/check_includes.py' '$(PY) tools/check_sources.py' \
+	'$(PY) tools/check_waits.py' '$(PY) tools/check_headers.py'
+CHECKS := '$(PY) tools/check_circles.py $(BUILD)' '$(PY) tools/check_prose.py' \
 	tools/check_format.sh 'tools/check_tidy.sh $(BUILD)'
 
 # Notes what the analyzer has passed; .ci/run and others then analyze only what has changed since.
@@ -106,7 +107,7 @@ analyze: build
 	@$(IN_VENV) tools/check_tidy.sh $(BUILD) --note
 
 check: $(BUILD)/build.ninja
-	@status=0; for check in $(CHECKS); do echo "$$check"; $(IN_VENV) $$check || status=1; done; exit $$status
+	@status=0; for check in $(TESTED_CHECKS) $(CHECKS); do echo "$$check"; $(IN_VENV) $$check || status=1; done; exit $$status
 
 BASE ?= HEAD
 
@@ -118,9 +119,11 @@ format:
 
 # -O1 halves the time of compilers, and leaves the checks that -O2 would prove needless.
 ADDRESS := -Db_sanitize=address,undefined -Doptimization=1
-# gcc gives these warnings wrongly in instrumented code. -g1 has the lines of a report, and takes a
-# sixth less time than -g.
-GCC_QUIET := -Ddebug=false "-Dc_args=-g1 -Wno-stringop-overflow -Wno-format-truncation -Wno-nonnull"
+# -g1 has the lines of a report; code that ends with the first finding is smaller. Together they take
+# a quarter off clang's time, and a seventh off gcc's.
+SHORT := -g1 -fno-sanitize-recover=all
+# gcc gives these warnings wrongly in instrumented code.
+GCC_QUIET := -Ddebug=false "-Dc_args=$(SHORT) -Wno-stringop-overflow -Wno-format-truncation -Wno-nonnull"
 
 # Tests that cover most of the extension in half a minute.
 SANITIZED_PYTHON := $(addprefix tests/python/,test_api_data.py test_api_hooks.py test_api_metrics.py \
@@ -154,7 +157,7 @@ FUZZ_SECONDS ?= 60
 
 fuzz-targets: | $(STAMPS)/tools
 	@test -e build-fuzz/build.ninja || CC=clang $(call SETUP,build-fuzz -Dfuzz=true \
-		$(ADDRESS) -Db_lundef=false -Dwerror=true)
+		$(ADDRESS) -Ddebug=false "-Dc_args=$(SHORT)" -Db_lundef=false -Dwerror=true)
 	@$(NINJA) build-fuzz fuzz
 
 fuzz: fuzz-targets

@@ -8,6 +8,7 @@ the nodes that the kernel computes, read from their metadata without the help of
 import json
 import os
 import sys
+import tempfile
 
 os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
 
@@ -18,8 +19,6 @@ import torch._inductor.utils as utils
 import torch.utils._triton as torch_triton
 from torch._inductor import async_compile, config, select_algorithm
 
-from triton_proton import _libproton as lib
-
 MARK = "# Modules: "
 
 config.cpu_backend = "triton"
@@ -27,6 +26,8 @@ torch_triton.triton_hash_with_backend = lambda: "none"
 
 
 def launch(name):
+    from triton_proton import _libproton as lib  # after a fork of WarmPython
+
     lib.kernel_begin(name)
     lib.kernel_end()
 
@@ -104,3 +105,33 @@ def hits():
 def use_caches(wanted):
     config.fx_graph_cache = wanted
     torch._functorch.config.enable_autograd_cache = wanted
+
+
+class Warming(torch.nn.Module):
+    """A model that no test has: code that was generated for it is not used again."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear = torch.nn.Linear(3, 5)
+
+    def forward(self, x):
+        return self.linear(x).sin().softmax(-1)
+
+
+def warm_up():
+    """
+    Compile once, which loads modules and fills tables for later compilations of forks. The module
+    that the package changes is imported again.
+    """
+    global launch
+    own, launch = launch, lambda name: None
+    with tempfile.TemporaryDirectory() as place:
+        os.environ["TORCHINDUCTOR_CACHE_DIR"] = place
+        model = torch.compile(Warming(), dynamic=False)
+        model(torch.ones(4, 3)).sum().backward()
+        with torch.no_grad():
+            model(torch.ones(4, 3))
+    launch = own
+    torch._dynamo.reset()
+    sys.modules["torch._dynamo.utils"].counters.clear()
+    del sys.modules["torch._inductor.compile_fx"], torch._inductor.compile_fx

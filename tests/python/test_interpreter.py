@@ -2,11 +2,13 @@
 
 import importlib.util
 import json
+import textwrap
 from pathlib import Path
 
 import pytest
 
-from support import at, load, metrics, names, script, walk
+from support import at, load, metrics, names, walk
+from warm_python import WarmPython
 
 pytestmark = pytest.mark.skipif(
     importlib.util.find_spec("triton") is None or importlib.util.find_spec("torch") is None,
@@ -76,11 +78,17 @@ def run_add_one(count=1):
 INTERPRET = {"TRITON_INTERPRET": "1", "PROTON_QUIET": "1"}
 
 
-def run(code: str, **options):
-    import textwrap
+@pytest.fixture(scope="module", autouse=True)
+def _python():
+    """Importing torch takes most of the time of a script."""
+    global script
+    with WarmPython("import torch\n") as python:
+        script = python.script
+        yield
 
-    env = {**INTERPRET, **options.pop("env", {})}
-    return script(KERNELS + textwrap.dedent(code), env=env, **options)
+
+def run(code: str, env={}, **options):
+    return script(KERNELS + textwrap.dedent(code), {**INTERPRET, **env}, **options)
 
 
 def kernel(node, *path):
@@ -282,7 +290,7 @@ def test_python_context():
     for path, node in paths.items():
         assert node["metrics"]["count"] == 3
         functions = [name.rpartition("@")[2] for name in path]
-        assert functions[:3] == ["<module>", "step", "run_add_one"]
+        assert functions[1:4] == ["<module>", "step", "run_add_one"]  # after that of WarmPython
         assert not any("triton_proton" in name for name in path)
     assert sum(path[-2] == "state" for path in paths) == 1
 

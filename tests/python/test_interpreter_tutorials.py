@@ -6,21 +6,21 @@ tests/gpu/test_tutorials.py runs the same on a GPU.
 import importlib.util
 import os
 import re
-import sys
 from pathlib import Path
 
 import pytest
 
 from cmd_support import environment, executable
 from support import run_command
+from warm_python import WarmPython
 
 PROGRAM = Path(__file__).with_name("tutorial_matmul.py")
-ALIAS = (
-    "import runpy, sys, triton_proton\n"
-    "triton_proton.install_as_triton_profiler()\n"
-    "sys.argv = sys.argv[1:]\n"
-    "runpy.run_path(sys.argv[0], run_name='__main__')\n"
-)
+ALIAS = """
+import runpy, sys, triton_proton
+triton_proton.install_as_triton_profiler()
+sys.argv = {!r}
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
 
 pytestmark = pytest.mark.skipif(
     importlib.util.find_spec("triton") is None or importlib.util.find_spec("torch") is None,
@@ -28,14 +28,24 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-def run(how: str, *arguments: str, status: int = 0) -> str:
-    """The program's output, with the alias or under `proton`."""
-    command = [sys.executable, "-c", ALIAS]
-    if how != "alias":
+@pytest.fixture(scope="module")
+def python():
+    with WarmPython("import torch\n") as python:
+        yield python
+
+
+@pytest.fixture
+def run(python):
+    def run(how: str, *arguments: str) -> str:
+        """The program's output, with the alias or under `proton`."""
+        env = environment(TRITON_INTERPRET="1", COLUMNS="200", PROTON_BACKEND=None)
+        words = [str(PROGRAM), *arguments]
+        if how == "alias":
+            return python.script(ALIAS.format(words), dict.fromkeys(os.environ) | env).stdout
         command = [executable("proton"), "-q", "-n", "recorded", "-k", "triton"]
-    env = environment(TRITON_INTERPRET="1", COLUMNS="200", PROTON_BACKEND=None)
-    done = run_command([*command, str(PROGRAM), *arguments], env=env, status=status)
-    return done.stdout
+        return run_command([*command, *words], env=env).stdout
+
+    return run
 
 
 def lines(printed: str, name: str) -> list[str]:
@@ -44,7 +54,7 @@ def lines(printed: str, name: str) -> list[str]:
 
 @pytest.mark.parametrize("how", ["alias", "command"])
 @pytest.mark.parametrize("way", ["persistent", "scaled"])
-def test_the_end_of_a_tutorial_is_a_tree(way, how):
+def test_the_end_of_a_tutorial_is_a_tree(way, how, run):
     printed = run(how, way, "16")
     bits = "16" if way == "persistent" else ""
     heads = [f"tflop{bits}/s", "avg_time/us", "time/us", "frame"]
@@ -58,7 +68,7 @@ def test_the_end_of_a_tutorial_is_a_tree(way, how):
     assert os.path.exists("recorded.hatchet") == (how == "command")
 
 
-def test_scopes_in_the_hooks_of_a_kernel():
+def test_scopes_in_the_hooks_of_a_kernel(run):
     """With the scopes that a decorator opens."""
     printed = run("alias", "tuned", "32")
     for name in ("library", "triton", r"tiles_matmul \[M="):
@@ -66,19 +76,17 @@ def test_scopes_in_the_hooks_of_a_kernel():
 
 
 @pytest.mark.parametrize("how", ["alias", "command"])
-def test_a_profiled_function(how):
+def test_a_profiled_function(how, run):
     printed = run(how, "function", "16")
     assert lines(printed, "tiles_matmul"), printed
 
 
-def test_an_older_file_is_not_shown_instead_of_the_commands_data():
+def test_an_older_file_is_not_shown_and_nothing_is_left_of_the_copy_that_was(
+    run, monkeypatch, tmp_path
+):
     Path("matmul.hatchet").write_text("not a profile")
-    assert lines(run("command", "scaled", "16"), "tiles_matmul")
-    assert Path("matmul.hatchet").read_text() == "not a profile"
-
-
-def test_nothing_is_left_of_the_copy_that_was_shown(monkeypatch, tmp_path):
     (tmp_path / "tmp").mkdir()
     monkeypatch.setenv("TMPDIR", str(tmp_path / "tmp"))
-    run("command", "scaled", "16")
+    assert lines(run("command", "scaled", "16"), "tiles_matmul")
+    assert Path("matmul.hatchet").read_text() == "not a profile"
     assert not [name for name in os.listdir(tmp_path / "tmp") if name.endswith(".hatchet")]

@@ -46,7 +46,8 @@ PROGRAM = """
         raise RuntimeError("wrong input")
     if "start" in sys.argv:
         keep = "keep" in sys.argv
-        print("merged", proton.ranks.finalize(timeout=float(sys.argv[2]), keep=keep))
+        merged = proton.ranks.finalize(timeout=float(sys.argv[2]), keep=keep)
+        sys.stdout.write(f"merged {merged}\\n")  # at once: ranks write to the same file
     """
 
 
@@ -92,26 +93,23 @@ def merged_by_command(cwd: Path) -> bytes:
     return (cwd / "by.proton").read_bytes()
 
 
-@pytest.mark.parametrize("ranks", [2, 5])
-def test_the_merged_file_is_that_of_proton_merge(
-    torchrun, ranks: int, script: Path, tmp_path: Path
-) -> None:
-    result = torchrun(ranks, *below_proton("--ranks", "merge-keep"), script, "run")
+def test_the_merged_file_is_that_of_proton_merge(torchrun, script: Path, tmp_path: Path) -> None:
+    result = torchrun(3, *below_proton("--ranks", "merge-keep"), script, "run")
     assert result.returncode == 0, result.stderr
-    hint = f"proton: merged {ranks} ranks; view them with: proton-viewer --ranks out.ranks.proton"
+    hint = "proton: merged 3 ranks; view them with: proton-viewer --ranks out.ranks.proton"
     assert result.stderr.count(hint) == 1, result.stderr
     assert (tmp_path / "out.ranks.proton").read_bytes() == merged_by_command(tmp_path)
     rows = ranks_of(tmp_path)["ranks"]
-    assert [(row["rank"], row["state"]) for row in rows] == [(n, "finished") for n in range(ranks)]
+    assert [(row["rank"], row["state"]) for row in rows] == [(n, "finished") for n in range(3)]
 
 
 def test_one_file_comes_out(torchrun, script: Path, tmp_path: Path) -> None:
     """Also if the script has destroyed its process group, as torch asks for."""
-    result = torchrun(3, *below_proton("--ranks", "merge"), script, "destroy")
+    result = torchrun(2, *below_proton("--ranks", "merge"), script, "destroy")
     assert result.returncode == 0, result.stderr
     assert sorted(os.listdir(tmp_path)) == ["job.py", "out.ranks.proton"]
     assert "out.ranks/" not in result.stderr
-    assert len(ranks_of(tmp_path)["ranks"]) == 3
+    assert len(ranks_of(tmp_path)["ranks"]) == 2
 
 
 def test_finalize_of_a_script_merges_its_sessions(torchrun, script: Path, tmp_path: Path) -> None:
@@ -133,11 +131,11 @@ def test_a_rank_that_has_died_is_missing(torchrun, script: Path, tmp_path: Path)
 
 
 def test_an_exception_in_the_script_still_merges(torchrun, script: Path, tmp_path: Path) -> None:
-    result = torchrun(3, *below_proton("--ranks", "merge"), script, "raise")
+    result = torchrun(2, *below_proton("--ranks", "merge"), script, "raise")
     assert result.returncode != 0
     assert "RuntimeError: wrong input" in result.stderr
     rows = ranks_of(tmp_path)["ranks"]
-    assert [(row["rank"], row["state"]) for row in rows] == [(n, "finished") for n in range(3)]
+    assert [(row["rank"], row["state"]) for row in rows] == [(n, "finished") for n in range(2)]
 
 
 def test_without_a_process_group_the_file_is_the_ordinary_one(script: Path, tmp_path: Path) -> None:

@@ -41,11 +41,12 @@ class WarmPython:
         )
 
     def script(
-        self, code: str, env: dict[str, str], status: int | None = 0
+        self, code: str, env: dict[str, str | None], status: int | None = 0
     ) -> subprocess.CompletedProcess[str]:
         """Run `code` as a script in the current directory; `status` None takes any exit status."""
         Path("script.py").write_text(textwrap.dedent(code), encoding="utf-8")
-        environment = {k: v for k, v in os.environ.items() if k != "PROTON_QUIET"} | env
+        given = {**os.environ, "PROTON_QUIET": None, **env}
+        environment = {k: v for k, v in given.items() if v is not None}
         request = {"folder": os.getcwd(), "environment": environment}
         assert self.server.stdin and self.server.stdout
         print(json.dumps(request), file=self.server.stdin, flush=True)

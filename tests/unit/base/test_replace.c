@@ -339,7 +339,8 @@ static void find_hidden(const char *folder, char *path, size_t capacity)
 	*path = '\0';
 	while ((entry = readdir(directory)))
 		if (entry->d_name[0] == '.' && strlen(entry->d_name) > 2)
-			snprintf(path, capacity, "%s/%s", folder, entry->d_name);
+			CHECK((size_t)snprintf(path, capacity, "%s/%s", folder, entry->d_name) <
+			      capacity);
 	closedir(directory);
 	CHECK(*path);
 }

@@ -181,12 +181,15 @@ static void judge(const struct simulation *run, const struct profile *profile, s
 	column_fini(&interval);
 }
 
+/* A sanitizer has nothing to find in the shares, and sees each path in a few runs. */
+#define RUNS (TAP_IS_SANITIZED ? 20u : 1000u)
+
 static void check_coverage(struct simulation kind, uint64_t seconds, double max)
 {
 	struct tally tally = {0};
 
 	rec_start("a");
-	for (uint32_t i = 0; i < 1000; i++) {
+	for (uint32_t i = 0; i < RUNS; i++) {
 		struct simulation run = kind;
 		struct profile *profile;
 
@@ -201,6 +204,8 @@ static void check_coverage(struct simulation kind, uint64_t seconds, double max)
 
 		printf("# %s: %u runs, covered %.3f, bias %.4f\n", i < KERNELS ? names[i] : "all",
 		       tally.seen[i], share, i < KERNELS ? tally.bias[i] / tally.seen[i] : 0);
+		if (TAP_IS_SANITIZED)
+			continue;
 		CHECK(share >= 0.93);
 		CHECK(share <= max);
 	}
