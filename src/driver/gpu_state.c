@@ -31,13 +31,13 @@ static const struct {
 };
 
 static struct nvml {
-#define X(name, version, arguments) int(*name) arguments;
+#define X(name, version, is_needed, arguments) int(*name) arguments;
 #include "driver/nvml_functions.def"
 #undef X
 } nvml;
 
 static const struct function functions[] = {
-#define X(name, version, arguments) {#name #version, offsetof(struct nvml, name), 1},
+#define X(name, version, is_needed, arguments) {#name #version, offsetof(struct nvml, name), is_needed},
 #include "driver/nvml_functions.def"
 #undef X
 };
@@ -58,6 +58,18 @@ static const struct function functions[] = {
 QUANTITIES(READER)
 #undef READER
 
+/* Processes with a context, which may be those of containers. This process is one of them. */
+static bool read_other_processes(void *gpu, unsigned *out)
+{
+	unsigned count = 0;
+	int result = nvml.nvmlDeviceGetComputeRunningProcesses
+			     ? nvml.nvmlDeviceGetComputeRunningProcesses(gpu, &count, NULL)
+			     : -1;
+
+	*out = count - (count > 0);
+	return result == 0 || result == NVML_ERROR_INSUFFICIENT_SIZE;
+}
+
 static const struct {
 	const char *key;
 	unsigned divisor;
@@ -66,6 +78,7 @@ static const struct {
 #define ROW(key, divisor, call) {#key, divisor, read_##key},
 	QUANTITIES(ROW)
 #undef ROW
+	{"other_processes", 1, read_other_processes},
 };
 
 struct range {

@@ -45,8 +45,10 @@ struct why_machine {
 	char *devices;
 	char *versions[ARRAY_LENGTH(versions)];
 	char *reasons; /* for lower clocks */
-	double mhz, watts;
-	size_t mhz_count, watts_count;
+	struct sum {
+		double total;
+		size_t count;
+	} mhz, watts, others; /* means of runs; others: processes on the GPU */
 };
 
 static void machine_free(struct why_machine *machine)
@@ -171,17 +173,18 @@ static char *device_names(const struct profile *profile)
 }
 
 /* The second of three numbers: the mean. */
-static void add_mean(const char *text, double *sum, size_t *count)
+static void add_mean(const char *text, struct sum *sum)
 {
 	char *end;
 	double mean;
 
 	strtod(text, &end);
-	mean = strtod(end, NULL);
-	if (!isfinite(mean) || mean <= 0)
+	text = end;
+	mean = strtod(text, &end);
+	if (end == text || !isfinite(mean) || mean < 0)
 		return;
-	*sum += mean;
-	(*count)++;
+	sum->total += mean;
+	sum->count++;
 }
 
 static void add_state(struct why_machine *machine, const struct profile *profile)
@@ -194,9 +197,11 @@ static void add_state(struct why_machine *machine, const struct profile *profile
 		if (strncmp(key, "gpu", 3) != 0 || !what)
 			continue;
 		if (strcmp(what, "_sm_clock_mhz") == 0)
-			add_mean(value, &machine->mhz, &machine->mhz_count);
+			add_mean(value, &machine->mhz);
 		else if (strcmp(what, "_power_limit_w") == 0)
-			add_mean(value, &machine->watts, &machine->watts_count);
+			add_mean(value, &machine->watts);
+		else if (strcmp(what, "_other_processes") == 0)
+			add_mean(value, &machine->others);
 		else if (strcmp(what, "_throttle_reasons") == 0 &&
 			 (!machine->reasons || strcmp(machine->reasons, "none") == 0)) {
 			free(machine->reasons);
@@ -296,15 +301,19 @@ static char *config_cause(const struct why *why, const struct why_kernel *kernel
 {
 	const struct launch_config *before = &kernel->sides[WHY_BEFORE].config;
 	const struct launch_config *after = &kernel->sides[WHY_AFTER].config;
+	struct launch_config same = *before;
 	struct out text;
 	size_t length;
 
 	(void)why;
+	memcpy(same.grid, after->grid, sizeof(same.grid));
 	/* A file of another program may not have it. */
 	if (!before->block[0] || !after->block[0] || memcmp(before, after, sizeof(*before)) == 0)
 		return NULL;
 	out_init(&text, -1);
-	out_printf(&text, "%s is launched in another way", kernel->name);
+	out_printf(&text, "%s %s", kernel->name,
+		   memcmp(&same, after, sizeof(same)) == 0 ? "has other shapes or blocks"
+							   : "is launched in another way");
 	put_size(&text, "grid", after->grid, before->grid);
 	put_size(&text, "block", after->block, before->block);
 	put_number(&text, "registers", after->registers_per_thread, before->registers_per_thread);
@@ -357,27 +366,34 @@ static const char *throttling(const struct why *why, enum why_side side)
 											: reasons;
 }
 
-static struct change mean_of_sides(const struct why *why, bool is_clock)
+/* NAN: not known. */
+#define MEANS_OF_SIDES(why, field)                                                                 \
+	((struct change){                                                                          \
+		(why)->machines[WHY_BEFORE]->field.total /                                         \
+			(double)(why)->machines[WHY_BEFORE]->field.count,                          \
+		(why)->machines[WHY_AFTER]->field.total /                                          \
+			(double)(why)->machines[WHY_AFTER]->field.count})
+
+/* More processes make a kernel slower, and lower the clocks, too. */
+static char *others_cause(const struct why *why, const struct why_kernel *kernel)
 {
-	double mean[WHY_SIDES];
+	struct change others = MEANS_OF_SIDES(why, others);
+	double more = others.after - others.before; /* NAN is not above 0 */
 
-	for (int side = 0; side < WHY_SIDES; side++) {
-		const struct why_machine *machine = why->machines[side];
-
-		mean[side] = is_clock ? machine->mhz / (double)machine->mhz_count
-				      : machine->watts / (double)machine->watts_count;
-	}
-	return (struct change){mean[WHY_BEFORE], mean[WHY_AFTER]}; /* NAN: not known */
+	if (!(more * difference(why, kernel) > 0) || is_same(others))
+		return NULL;
+	return xasprintf("other processes on the GPU: %.3g, before %.3g", others.after,
+			 others.before);
 }
 
 /* A kernel is never slower by more than the clock is. */
 static char *clock_cause(const struct why *why, const struct why_kernel *kernel)
 {
-	struct change mhz = mean_of_sides(why, true);
+	struct change mhz = MEANS_OF_SIDES(why, mhz);
 	struct change period = {1 / mhz.before, 1 / mhz.after};
 	const char *reasons = throttling(why, mhz.after < mhz.before ? WHY_AFTER : WHY_BEFORE);
 
-	if (isnan(mhz.before) || isnan(mhz.after) ||
+	if (!(mhz.before > 0 && mhz.after > 0) ||
 	    !explains(period, OF_RUN(why, kernel, ns), ALL_OF_IT))
 		return NULL;
 	return xasprintf("the SM clock was %.0f MHz, before %.0f%s%s%s", mhz.after, mhz.before,
@@ -387,7 +403,7 @@ static char *clock_cause(const struct why *why, const struct why_kernel *kernel)
 static char *power_cause(const struct why *why, const struct why_kernel *kernel)
 {
 	const char *before = throttling(why, WHY_BEFORE), *after = throttling(why, WHY_AFTER);
-	struct change watts = mean_of_sides(why, false);
+	struct change watts = MEANS_OF_SIDES(why, watts);
 
 	(void)kernel;
 	if (!isnan(watts.before) && !isnan(watts.after) && !is_same(watts))
@@ -415,8 +431,8 @@ static char *version_cause(const struct why *why, const struct why_kernel *kerne
 
 static char *unknown_cause(const struct why *why, enum why_noise noise)
 {
-	bool has_clock = why->machines[WHY_BEFORE]->mhz_count &&
-			 why->machines[WHY_AFTER]->mhz_count;
+	bool has_clock = why->machines[WHY_BEFORE]->mhz.count &&
+			 why->machines[WHY_AFTER]->mhz.count;
 
 	return xasprintf(
 		"not known: no difference in launches, configurations%s or versions explains it%s",
@@ -428,8 +444,8 @@ char *why_sentence(const struct why *why, enum why_noise noise)
 {
 	/* The first one that says something. */
 	static char *(*const causes[])(const struct why *why, const struct why_kernel *kernel) = {
-		gpu_cause,  launches_cause, config_cause, work_cause,
-		code_cause, clock_cause,    power_cause,  version_cause,
+		gpu_cause,    launches_cause, work_cause,  config_cause,  code_cause,
+		others_cause, clock_cause,    power_cause, version_cause,
 	};
 	const struct why_kernel *kernel;
 	char *cause = NULL;

@@ -56,6 +56,7 @@ TEST(samples_are_summed_up_for_each_gpu_of_nvml)
 	set("memory", 2619);
 	set("celsius", 40);
 	set("milliwatts", 300500);
+	set("processes", 1);
 	set("limit", 700000);
 	set("millijoules", 5000);
 	gpu_state_sample();
@@ -64,6 +65,7 @@ TEST(samples_are_summed_up_for_each_gpu_of_nvml)
 	set("celsius", 50);
 	set("milliwatts", 700000);
 	set("millijoules", 12250);
+	set("processes", 3);
 	set("reasons", NVML_REASON_SOFTWARE_POWER | NVML_REASON_SOFTWARE_THERMAL);
 	describe();
 	set_busy(1200); /* the reasons stay */
@@ -72,6 +74,7 @@ TEST(samples_are_summed_up_for_each_gpu_of_nvml)
 			      "gpu0_temperature_c=40 46.6667 50\n"
 			      "gpu0_power_w=300.5 566.833 700\n"
 			      "gpu0_power_limit_w=700 700 700\n"
+			      "gpu0_other_processes=0 1.33333 2\n"
 			      "gpu0_throttle_reasons=power cap, thermal\n"
 			      "gpu0_energy_j=7.250\n");
 }
