@@ -37,7 +37,8 @@ static struct nvml {
 } nvml;
 
 static const struct function functions[] = {
-#define X(name, version, is_needed, arguments) {#name #version, offsetof(struct nvml, name), is_needed},
+#define X(name, version, is_needed, arguments)                                                     \
+	{#name #version, offsetof(struct nvml, name), is_needed},
 #include "driver/nvml_functions.def"
 #undef X
 };
@@ -58,7 +59,7 @@ static const struct function functions[] = {
 QUANTITIES(READER)
 #undef READER
 
-/* Processes with a context, which may be those of containers. This process is one of them. */
+/* Without this process, which has a context, too. */
 static bool read_other_processes(void *gpu, unsigned *out)
 {
 	unsigned count = 0;
@@ -78,7 +79,7 @@ static const struct {
 #define ROW(key, divisor, call) {#key, divisor, read_##key},
 	QUANTITIES(ROW)
 #undef ROW
-	{"other_processes", 1, read_other_processes},
+		{"other_processes", 1, read_other_processes},
 };
 
 struct range {

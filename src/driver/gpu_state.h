@@ -1,7 +1,7 @@
 /*
  * State of NVIDIA GPUs while they are recorded: clocks, temperature, power, what held the clocks
- * down and other processes, by NVML (libnvidia-ml.so.1), if it is there. Launches do not pay: a thread of the recorder
- * samples.
+ * down and other processes, by NVML (libnvidia-ml.so.1), if it is there. Launches do not pay: a
+ * thread of the recorder samples.
  */
 #pragma once
 
@@ -10,7 +10,8 @@
 #define NVML_CLOCK_SM 1
 #define NVML_CLOCK_MEMORY 2
 #define NVML_TEMPERATURE_GPU 0
-#define NVML_ERROR_INSUFFICIENT_SIZE 7 /* of a list that is asked for its length */
+/* For a list of which only the length is asked for. */
+#define NVML_ERROR_INSUFFICIENT_SIZE 7
 
 /* enum of nvmlClocksEventReasons */
 #define NVML_REASON_IDLE 0x1u

@@ -15,7 +15,8 @@ CONFIG = {
 }
 STATE = {
     "gpu0_sm_clock_mhz": "1900 1980 1980", "gpu0_power_limit_w": "700 700 700",
-    "gpu0_throttle_reasons": "none", "gpu0_other_processes": "0 0 0", "nvidia_driver": "580.1", "host": "a",
+    "gpu0_throttle_reasons": "none", "gpu0_other_processes": "0 0 0", "nvidia_driver": "580.1",
+    "host": "a",
 }
 UNKNOWN = "not known: no difference in launches, configurations{} or versions explains it"
 ONE_RUN = "; one run of a side cannot show noise"

@@ -368,11 +368,10 @@ static const char *throttling(const struct why *why, enum why_side side)
 
 /* NAN: not known. */
 #define MEANS_OF_SIDES(why, field)                                                                 \
-	((struct change){                                                                          \
-		(why)->machines[WHY_BEFORE]->field.total /                                         \
-			(double)(why)->machines[WHY_BEFORE]->field.count,                          \
-		(why)->machines[WHY_AFTER]->field.total /                                          \
-			(double)(why)->machines[WHY_AFTER]->field.count})
+	((struct change){(why)->machines[WHY_BEFORE]->field.total /                                \
+				 (double)(why)->machines[WHY_BEFORE]->field.count,                 \
+			 (why)->machines[WHY_AFTER]->field.total /                                 \
+				 (double)(why)->machines[WHY_AFTER]->field.count})
 
 /* More processes make a kernel slower, and lower the clocks, too. */
 static char *others_cause(const struct why *why, const struct why_kernel *kernel)
