@@ -96,8 +96,10 @@ def cause(name: str, base: Side, sentence: str, runs: int = 3, **changes: Any) -
 
 
 cause("another configuration", BASE, "is launched in another way", warps=1)
-cause("other code", BASE, "is launched in another way|machine code", code=True)
-cause("other shapes", BASE, "has other shapes: ", ctas=2 * CTAS)
+cause("other code", BASE, "has other shapes or code, |machine code", code=True)
+cause("other code, without flops", dataclasses.replace(BASE, hook=None),
+      "is launched in another way|machine code", code=True)  # fmt: skip
+cause("other shapes", BASE, "has other shapes, ", ctas=2 * CTAS)
 cause("other shapes, without flops", dataclasses.replace(BASE, hook=None),
       "has other shapes or blocks", ctas=2 * CTAS)  # fmt: skip
 cause("more launches", BASE, "has 24 launches, before 20", launches=24)
@@ -109,7 +111,8 @@ cause("power limit", BASE, "the power limit is 400 W", watts=400)
 
 def describe(grid: Any, metadata: Any, args: Any) -> dict[str, Any]:
     """The kernel's launch metadata."""
-    return {"name": "work", "flops32": 3.0 * BLOCK * grid[0] * args["steps"]}
+    per_step = 6.0 if args["CODE"] else 3.0
+    return {"name": "work", "flops32": per_step * BLOCK * grid[0] * args["steps"]}
 
 
 class Gpu:
@@ -179,7 +182,8 @@ class LazyDict:
 
     def __init__(self, side: Side) -> None:
         self.data = {"name": "work", "function": 0, "stream": 0}
-        self.extras = [(describe, ((side.ctas,), None, {"steps": side.steps}))]
+        args = {"steps": side.steps, "CODE": side.code}
+        self.extras = [(describe, ((side.ctas,), None, args))]
 
 
 class Fake:
@@ -278,7 +282,8 @@ class Measurement:
 
     def keep(self, name: str) -> None:
         if self._keep is not None:
-            shutil.copytree(self._folder, self._keep / re.sub(r"\W+", "_", name))
+            kept = self._keep / re.sub(r"\W+", "_", name)
+            shutil.copytree(self._folder, kept, ignore=shutil.ignore_patterns("all"))
 
     def pairs(self, sides: dict[str, Side], runs: int, heat: int) -> None:
         """Runs of both sides in turns."""

@@ -99,6 +99,7 @@ struct gpu_state {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards all but `library` */
 static struct gpu_state gpus[DEVICE_MAX];                /* by id of record/store/devices.h */
 static uint64_t sampled_ns;
+static bool is_begun; /* energy was read */
 /* Stored when `nvml` is complete, with the lock held (release); read without it (acquire). */
 static _Atomic enum {
 	NVML_UNTRIED,
@@ -169,11 +170,10 @@ static void sample_gpu(struct gpu_state *gpu)
 	}
 }
 
-static void sample_all(void)
+static void sample_all(void (*sample)(struct gpu_state *gpu))
 {
 	const struct device *device;
 
-	sampled_ns = clock_monotonic_ns();
 	for (uint32_t i = 0; i < DEVICE_MAX && (device = devices_get(i)); i++) {
 		struct gpu_state *gpu = &gpus[i];
 
@@ -184,7 +184,7 @@ static void sample_all(void)
 			gpu->handle = NULL;
 		gpu->is_known = true;
 		if (gpu->handle)
-			sample_gpu(gpu);
+			sample(gpu);
 	}
 }
 
@@ -193,9 +193,16 @@ void gpu_state_sample(void)
 	MUTEX_HOLD(&lock);
 	if (atomic_load_explicit(&library, memory_order_relaxed) == NVML_UNTRIED)
 		load();
-	if (atomic_load_explicit(&library, memory_order_relaxed) == NVML_LOADED &&
-	    (!sampled_ns || clock_monotonic_ns() - sampled_ns >= INTERVAL_NS))
-		sample_all();
+	if (atomic_load_explicit(&library, memory_order_relaxed) != NVML_LOADED)
+		return;
+	/* Clocks are those of the last tenths of a second: before the session. */
+	if (!is_begun) {
+		is_begun = true;
+		sample_all(sample_energy);
+	} else if (!sampled_ns || clock_monotonic_ns() - sampled_ns >= INTERVAL_NS) {
+		sampled_ns = clock_monotonic_ns();
+		sample_all(sample_gpu);
+	}
 }
 
 void gpu_state_clear(void)
@@ -203,6 +210,7 @@ void gpu_state_clear(void)
 	MUTEX_HOLD(&lock);
 	memset(gpus, 0, sizeof(gpus));
 	sampled_ns = 0;
+	is_begun = false;
 }
 
 void gpu_state_forked(void)
@@ -256,7 +264,8 @@ void gpu_state_describe(backend_add_fn add, void *user)
 	if (atomic_load_explicit(&library, memory_order_acquire) != NVML_LOADED)
 		return;
 	MUTEX_HOLD(&lock);
-	sample_all();
+	sampled_ns = clock_monotonic_ns();
+	sample_all(sample_gpu);
 	for (uint32_t i = 0; i < DEVICE_MAX; i++)
 		if (gpus[i].handle)
 			describe_gpu(add, user, devices_get(i)->id, &gpus[i]);

@@ -28,7 +28,8 @@
 void gpu_state_clear(void);
 /*
  * Samples the GPUs that the process has used, if the last time was a second ago. The first call
- * loads NVML, which takes some milliseconds per GPU. For a thread of the recorder.
+ * loads NVML, which takes some milliseconds per GPU, and samples only the energy: NVML's other
+ * values are then of earlier work. For a thread of the recorder.
  */
 void gpu_state_sample(void);
 /* Samples once more, if NVML is loaded, and adds what was sampled. */

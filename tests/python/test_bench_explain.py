@@ -16,7 +16,7 @@ def test_each_cause_of_a_change_is_named(tmp_path: Path) -> None:
     command = [sys.executable, SCRIPT, *words, "--build", BUILD]
     done = run_command(command, cwd=tmp_path, env=environment())
     rows = [line for line in done.stdout.splitlines() if line.startswith("cause named: ")]
-    assert len(rows) == 9 and all("ours 1.0 " in row for row in rows), done.stdout
+    assert len(rows) == 10 and all("ours 1.0 " in row for row in rows), done.stdout
     assert "MISSED" not in done.stdout
     kept = [json.loads(line) for line in (tmp_path / "kept" / "explain.jsonl").open()]
     quiet, loud = kept[:3], kept[3:6]

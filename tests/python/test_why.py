@@ -93,9 +93,14 @@ PAIRS = {
     ),
     "shapes and configuration": (
         dict(time=2000, flops=2e9, config={"grid": [128, 1, 1], "registers": 255}),
-        "matmul has other shapes: 2e+09 flops, before 1e+09",
+        "matmul has other shapes or code, 2e+09 flops, before 1e+09, grid 128x1x1, before 64x1x1, "
+        "registers 255, before 168",
     ),
-    "shapes": (dict(time=2000, flops=2e9), "matmul has other shapes: 2e+09 flops, before 1e+09"),
+    "shapes and grid": (
+        dict(time=2000, flops=2e9, config={"grid": [128, 1, 1]}),
+        "matmul has other shapes, 2e+09 flops, before 1e+09, grid 128x1x1, before 64x1x1",
+    ),
+    "shapes": (dict(time=2000, flops=2e9), "matmul has other shapes, 2e+09 flops, before 1e+09"),
     "clock": (
         dict(time=1300, info=state(sm_clock_mhz="1200 1400 1500")),
         "the SM clock was 1400 MHz, before 1980",

@@ -16,7 +16,7 @@
 #define SAME_WITHIN 0.01
 /* How much of a change has to be explained: by counts, and by clocks, which all kernels share. */
 #define HALF_OF_IT 0.5
-#define ALL_OF_IT 0.9 /* the rest may be noise */
+#define MOST_OF_IT 0.75 /* clocks are sampled */
 
 struct kernel_side {
 	uint64_t count, ns;
@@ -297,32 +297,8 @@ static void put_number(struct out *out, const char *what, uint64_t after, uint64
 		out_printf(out, ", %s %" PRIu64 ", before %" PRIu64, what, after, before);
 }
 
-static char *config_cause(const struct why *why, const struct why_kernel *kernel)
-{
-	const struct launch_config *before = &kernel->sides[WHY_BEFORE].config;
-	const struct launch_config *after = &kernel->sides[WHY_AFTER].config;
-	struct launch_config same = *before;
-	struct out text;
-	size_t length;
-
-	(void)why;
-	memcpy(same.grid, after->grid, sizeof(same.grid));
-	/* A file of another program may not have it. */
-	if (!before->block[0] || !after->block[0] || memcmp(before, after, sizeof(*before)) == 0)
-		return NULL;
-	out_init(&text, -1);
-	out_printf(&text, "%s %s", kernel->name,
-		   memcmp(&same, after, sizeof(same)) == 0 ? "has other shapes or blocks"
-							   : "is launched in another way");
-	put_size(&text, "grid", after->grid, before->grid);
-	put_size(&text, "block", after->block, before->block);
-	put_number(&text, "registers", after->registers_per_thread, before->registers_per_thread);
-	put_number(&text, "bytes of shared memory", shared_bytes_of(after),
-		   shared_bytes_of(before));
-	return out_take(&text, &length) ?: (xgive_up(), NULL);
-}
-
-static char *work_cause(const struct why *why, const struct why_kernel *kernel)
+/* The work of the launch metadata, or "". */
+static bool put_work(struct out *out, const struct why *why, const struct why_kernel *kernel)
 {
 	struct change flops = OF_RUN(why, kernel, flops);
 	struct change bytes = OF_RUN(why, kernel, bytes);
@@ -330,9 +306,47 @@ static char *work_cause(const struct why *why, const struct why_kernel *kernel)
 	struct change work = explains(flops, ns, HALF_OF_IT) ? flops : bytes;
 
 	if (work.before == 0 || work.after == 0 || !explains(work, ns, HALF_OF_IT))
-		return NULL;
-	return xasprintf("%s has other shapes: %.4g %s, before %.4g", kernel->name, work.after,
-			 work.after == flops.after ? "flops" : "bytes", work.before);
+		return false;
+	out_printf(out, ", %.4g %s, before %.4g", work.after,
+		   work.after == flops.after ? "flops" : "bytes", work.before);
+	return true;
+}
+
+/* Other shapes change the work and the grid; other code the registers, and perhaps the work. */
+static char *launch_cause(const struct why *why, const struct why_kernel *kernel)
+{
+	const struct launch_config *before = &kernel->sides[WHY_BEFORE].config;
+	const struct launch_config *after = &kernel->sides[WHY_AFTER].config;
+	/* A file of another program may not have it. */
+	bool is_known = before->block[0] && after->block[0];
+	struct launch_config same = *before;
+	struct out facts;
+	bool is_work, is_code;
+	size_t length;
+	char *text, *cause;
+
+	memcpy(same.grid, after->grid, sizeof(same.grid));
+	is_code = is_known && memcmp(&same, after, sizeof(same)) != 0;
+	out_init(&facts, -1);
+	is_work = put_work(&facts, why, kernel);
+	if (is_known) {
+		put_size(&facts, "grid", after->grid, before->grid);
+		put_size(&facts, "block", after->block, before->block);
+		put_number(&facts, "registers", after->registers_per_thread,
+			   before->registers_per_thread);
+		put_number(&facts, "bytes of shared memory", shared_bytes_of(after),
+			   shared_bytes_of(before));
+	}
+	text = out_take(&facts, &length) ?: (xgive_up(), NULL);
+	cause = length ? xasprintf("%s %s%s", kernel->name,
+				   is_work && is_code ? "has other shapes or code"
+				   : is_work          ? "has other shapes"
+				   : is_code          ? "is launched in another way"
+						      : "has other shapes or blocks",
+				   text)
+		       : NULL;
+	free(text);
+	return cause;
 }
 
 static char *code_cause(const struct why *why, const struct why_kernel *kernel)
@@ -393,7 +407,7 @@ static char *clock_cause(const struct why *why, const struct why_kernel *kernel)
 	const char *reasons = throttling(why, mhz.after < mhz.before ? WHY_AFTER : WHY_BEFORE);
 
 	if (!(mhz.before > 0 && mhz.after > 0) ||
-	    !explains(period, OF_RUN(why, kernel, ns), ALL_OF_IT))
+	    !explains(period, OF_RUN(why, kernel, ns), MOST_OF_IT))
 		return NULL;
 	return xasprintf("the SM clock was %.0f MHz, before %.0f%s%s%s", mhz.after, mhz.before,
 			 reasons ? " (" : "", reasons ? reasons : "", reasons ? ")" : "");
@@ -443,8 +457,8 @@ char *why_sentence(const struct why *why, enum why_noise noise)
 {
 	/* The first one that says something. */
 	static char *(*const causes[])(const struct why *why, const struct why_kernel *kernel) = {
-		gpu_cause,    launches_cause, work_cause,  config_cause,  code_cause,
-		others_cause, clock_cause,    power_cause, version_cause,
+		gpu_cause,    launches_cause, launch_cause, code_cause,
+		others_cause, clock_cause,    power_cause,  version_cause,
 	};
 	const struct why_kernel *kernel;
 	char *cause = NULL;
