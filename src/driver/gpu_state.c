@@ -195,7 +195,7 @@ void gpu_state_sample(void)
 		load();
 	if (atomic_load_explicit(&library, memory_order_relaxed) != NVML_LOADED)
 		return;
-	/* Clocks are those of the last tenths of a second: before the session. */
+	/* NVML has clocks of the last tenths of a second, before the session. */
 	if (!is_begun) {
 		is_begun = true;
 		sample_all(sample_energy);

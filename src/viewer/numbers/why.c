@@ -16,7 +16,7 @@
 #define SAME_WITHIN 0.01
 /* How much of a change has to be explained: by counts, and by clocks, which all kernels share. */
 #define HALF_OF_IT 0.5
-#define MOST_OF_IT 0.75 /* clocks are sampled */
+#define MAIN_PART 0.75 /* clocks are sampled */
 
 struct kernel_side {
 	uint64_t count, ns;
@@ -407,7 +407,7 @@ static char *clock_cause(const struct why *why, const struct why_kernel *kernel)
 	const char *reasons = throttling(why, mhz.after < mhz.before ? WHY_AFTER : WHY_BEFORE);
 
 	if (!(mhz.before > 0 && mhz.after > 0) ||
-	    !explains(period, OF_RUN(why, kernel, ns), MOST_OF_IT))
+	    !explains(period, OF_RUN(why, kernel, ns), MAIN_PART))
 		return NULL;
 	return xasprintf("the SM clock was %.0f MHz, before %.0f%s%s%s", mhz.after, mhz.before,
 			 reasons ? " (" : "", reasons ? reasons : "", reasons ? ")" : "");
