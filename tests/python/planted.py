@@ -248,6 +248,13 @@ CAUSES: dict[str, tuple[str, Callable[[random.Random, Path, float], Path]]] = {
     "copies": (
         "memory_copies", with_kernel(name="Memcpy HtoD (Pageable -> Device)", grid=-1, mean_us=400)
     ),
+    "FP32 products": (
+        "fp32_products", with_kernel(name="ampere_sgemm_128x64_nn", grid=-1, mean_us=500)
+    ),
+    "FP32 products, another name": (
+        "fp32_products",
+        with_kernel(name="sm80_xmma_gemm_f32f32_f32f32_f32_nn_ffma", grid=-1, mean_us=500),
+    ),
     "launch gaps": ("launch_gaps", launch_gaps),
     "loads": ("stall", with_kernel(children=stalled("long_scoreboard"), memory=low)),
     "barrier": ("stall", with_kernel(children=stalled("barrier"))),
@@ -268,6 +275,9 @@ CLEAN: dict[str, Callable[[random.Random, Path], Path]] = {
     )(r, d, 4),
     "stalls of a kernel at the peak": lambda r, d: with_kernel(
         memory=0.9, children=stalled("long_scoreboard")
+    )(r, d, 4),
+    "products of TF32": lambda r, d: with_kernel(
+        name="cutlass_80_tensorop_s1688gemm_128x128_nn", grid=-1, arithmetic=0.85
     )(r, d, 4),
     "a busy trace": lambda r, d: trace(r, d, (-60, -20), 60),
     "equal ranks": lambda r, d: slow_rank(r, d, 1, late=0),
