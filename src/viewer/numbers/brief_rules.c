@@ -347,9 +347,10 @@ static bool find_fp32_products(const struct brief *brief, const struct brief_ker
 		return false;
 	set_time(claim, &sum, 1e6);
 	claim->is_modeled = true;
-	claim->text = xasprintf("matrix products of FP32 take %.0f %% of the time of the GPU, "
-				"without its tensor cores: these take TF32, which is less precise",
-				percent(sum.total_ns, brief->total_ns));
+	claim->text =
+		xasprintf("matrix products of FP32 take %.0f %% of the time of the GPU, and do "
+			  "not use its tensor cores, which take TF32 (less precise)",
+			  percent(sum.total_ns, brief->total_ns));
 	return true;
 }
 
@@ -721,7 +722,7 @@ const struct brief_rule brief_rules[] = {
 	{"low_occupancy", "low occupancy", find_occupancy, false, false, "occupancy", CONFIGS,
 	 "if its time fell as its warps rise", CONFIGS_VIEW},
 	{"short_kernels", "many short kernels", find_short_kernels, true, false, "us each", TIMES,
-	 "if others did their work", "--top -m time/ms,count,avg_time/us"},
+	 "if they were fused into other kernels", "--top -m time/ms,count,avg_time/us"},
 	{"memory_copies", "memory copies", find_copies, true, false, "ms", TIMES,
 	 "if none of them were needed", "--top -i '^Mem(cpy|set) '"},
 	{"fp32_products", "products of FP32", find_fp32_products, true, false, "ms", TIMES,
@@ -739,8 +740,8 @@ const struct brief_rule brief_rules[] = {
 	{"far_from_peak", "far from the peak", find_far_from_peak, false, true, "share of the peak",
 	 "roofline of flops and bytes", "launches", 30, "if it ran at the peak",
 	 "--top -m time/ms,count,util"},
-	{"dominant_kernel", "one kernel dominates", find_dominant, false, true, "ms", TIMES,
-	 "if it took no time at all", "--top"},
+	{"dominant_kernel", "one kernel without a recorded reason", find_dominant, false, true,
+	 "ms", TIMES, "if it took no time at all", "--top"},
 	{0},
 };
 /* clang-format on */
