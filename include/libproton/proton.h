@@ -368,9 +368,10 @@ PROTON_API void proton_origin_unknown(void);
  * CUPTI can be left only while they are held, for 5 to 20 ms. Without a holder, or if threads that
  * it does not cover replay graphs, CUPTI stays attached, which costs each replay 0.5 us of CPU time
  * per node. `begin` returns when no covered thread except the caller can begin a GPU call; false if
- * that is not possible now. `end` is called by the same thread. `covers` is called on any thread,
- * often, and must not wait. NULL removes the holder, after the end of a hold: call it without what
- * `begin` waits for. The object stays valid until it is replaced.
+ * that is not possible now; while another thread holds, it waits as covered threads do. `end` is
+ * called by the same thread. `covers` is called on any thread, often, and must not wait. NULL
+ * removes the holder, after the end of a hold: call it without what `begin` waits for. The object
+ * stays valid until it is replaced.
  */
 struct proton_holder {
 	bool (*begin)(void);

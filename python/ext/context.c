@@ -20,8 +20,6 @@
 #include "ext.h"
 
 #include <pthread.h>
-#include <stdatomic.h>
-#include <stdlib.h>
 
 #include "base/array.h"
 #include "base/hash.h"
@@ -165,8 +163,7 @@ static bool name_is_hidden(const char *file)
 /* The first time a code object is seen. NULL if memory ran out. */
 static struct code_note *code_note_make(PyCodeObject *code)
 {
-	PyObject *type, *value, *traceback;
-	PyObject *owner;
+	PyObject *type, *value, *traceback, *owner;
 	Py_ssize_t length;
 	struct code_note *note = malloc(sizeof(*note));
 	if (!note)

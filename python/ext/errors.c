@@ -8,21 +8,17 @@ PyObject *ext_raise(struct ext_state *state, int status, const struct proton_err
 			 : status == PROTON_E_RANGE                            ? PyExc_IndexError
 			 : status == PROTON_E_NOMEM                            ? PyExc_MemoryError
 									       : state->error;
-	PyObject *message = PyUnicode_DecodeUTF8(text, (Py_ssize_t)strlen(text), "replace");
-	if (!message)
-		return NULL;
-	PyObject *exception = PyObject_CallOneArg(type, message);
-	Py_DECREF(message);
+	AUTO_DECREF PyObject *message =
+		PyUnicode_DecodeUTF8(text, (Py_ssize_t)strlen(text), "replace");
+	AUTO_DECREF PyObject *exception = message ? PyObject_CallOneArg(type, message) : NULL;
 	if (!exception)
 		return NULL;
 	if (type == state->error) {
-		PyObject *number = PyLong_FromLong(status);
+		AUTO_DECREF PyObject *number = PyLong_FromLong(status);
 		if (!number || PyObject_SetAttrString(exception, "status", number) < 0)
 			PyErr_Clear();
-		Py_XDECREF(number);
 	}
 	PyErr_SetObject(type, exception);
-	Py_DECREF(exception);
 	return NULL;
 }
 
@@ -63,9 +59,8 @@ PyObject *ext_shown(PyObject *text)
 
 PyObject *ext_raise_named(PyObject *exception, const char *format, PyObject *name)
 {
-	PyObject *shown = ext_shown(name);
+	AUTO_DECREF PyObject *shown = ext_shown(name);
 	if (shown)
 		PyErr_Format(exception, format, shown);
-	Py_XDECREF(shown);
 	return NULL;
 }

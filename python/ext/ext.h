@@ -20,8 +20,6 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 #include <stdatomic.h>
-#include <stdbool.h>
-#include <stdint.h>
 
 #include <libproton/proton.h>
 
@@ -98,6 +96,13 @@ static inline int ext_dict_get(PyObject *dict, PyObject *key, PyObject **value_o
 	*value_out = Py_XNewRef(PyDict_GetItemWithError(dict, key));
 	return *value_out ? 1 : PyErr_Occurred() ? -1 : 0;
 #endif
+}
+
+/* Before a local reference, or NULL: released at the end of its block. */
+#define AUTO_DECREF __attribute__((cleanup(ext_auto_decref)))
+static inline void ext_auto_decref(PyObject *const *reference)
+{
+	Py_XDECREF(*reference);
 }
 
 /* Runs a statement without the GIL. */

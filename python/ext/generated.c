@@ -16,12 +16,6 @@
 
 #include "ext.h"
 
-#include <stdatomic.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <libproton/proton.h>
-
 #include "base/buf.h"
 #include "base/hash.h"
 #include "base/slice.h"

@@ -5,8 +5,6 @@
  */
 #include "ext.h"
 
-#include <stdatomic.h>
-
 static bool number_of(PyObject *value, uint64_t *out)
 {
 	if (value == Py_None) {
@@ -20,8 +18,7 @@ static bool number_of(PyObject *value, uint64_t *out)
 static PyObject *instrument_kernel(PyObject *module, PyObject *args)
 {
 	PyObject *function;
-	const char *name;
-	const char *layout;
+	const char *name, *layout;
 	uint64_t handle;
 	struct proton_error err;
 	if (!PyArg_ParseTuple(args, "Oss:instrument_kernel", &function, &name, &layout) ||
@@ -62,9 +59,7 @@ static void report_exception(void)
 /* Triton's launchers accept a number or an object with data_ptr(). */
 static PyObject *instrument_allocate(PyObject *module, PyObject *const *args, Py_ssize_t arg_count)
 {
-	uint64_t size;
-	uint64_t alignment;
-	uint64_t stream;
+	uint64_t size, alignment, stream;
 	if (arg_count < 3)
 		PyErr_SetString(
 			PyExc_TypeError,
@@ -80,32 +75,27 @@ static PyObject *instrument_allocate(PyObject *module, PyObject *const *args, Py
 /* The number of a key; unchanged if the launch has none. False with an exception. */
 static bool data_number(PyObject *data, const char *key, uint64_t *out)
 {
-	PyObject *name = PyDict_Check(data) ? PyUnicode_InternFromString(key) : NULL;
-	PyObject *value = NULL;
+	AUTO_DECREF PyObject *name = PyDict_Check(data) ? PyUnicode_InternFromString(key) : NULL;
+	AUTO_DECREF PyObject *value = NULL;
 	if (name && ext_dict_get(data, name, &value) < 0)
 		PyErr_Clear();
-	bool is_number = !value || number_of(value, out);
-	Py_XDECREF(value);
-	Py_XDECREF(name);
-	return is_number;
+	return !value || number_of(value, out);
 }
 
 /* The function and the stream of Triton's LazyDict; false after a report. */
 static bool launch_of(PyObject *metadata, uint64_t *function, uint64_t *stream)
 {
-	PyObject *data = PyObject_GetAttrString(metadata, "data");
+	AUTO_DECREF PyObject *data = PyObject_GetAttrString(metadata, "data");
 	bool is_known = data && data_number(data, "function", function) &&
 			data_number(data, "stream", stream);
 	if (!is_known)
 		report_exception();
-	Py_XDECREF(data);
 	return is_known;
 }
 
 static PyObject *instrument_launching(PyObject *module, PyObject *metadata)
 {
-	uint64_t function = 0;
-	uint64_t stream = 0;
+	uint64_t function = 0, stream = 0;
 	if (launch_of(metadata, &function, &stream))
 		proton_instrument_launching(function, stream);
 	Py_RETURN_NONE;
@@ -114,11 +104,9 @@ static PyObject *instrument_launching(PyObject *module, PyObject *metadata)
 /* False with an exception that ends programs, such as KeyboardInterrupt. */
 static bool serve_loop(uint64_t function)
 {
-	PyObject *handle = PyLong_FromUnsignedLongLong(function);
-	PyObject *done = handle ? ext_call("triton_proton._closed_loop", "serve", handle, NULL)
-				: NULL;
-	Py_XDECREF(handle);
-	Py_XDECREF(done);
+	AUTO_DECREF PyObject *handle = PyLong_FromUnsignedLongLong(function);
+	AUTO_DECREF PyObject *done =
+		handle ? ext_call("triton_proton._closed_loop", "serve", handle, NULL) : NULL;
 	if (!done && PyErr_ExceptionMatches(PyExc_Exception))
 		PyErr_Clear(); /* the package cannot be imported, because Python is exiting */
 	return !PyErr_Occurred();
@@ -126,8 +114,7 @@ static bool serve_loop(uint64_t function)
 
 static PyObject *instrument_launched(PyObject *module, PyObject *metadata)
 {
-	uint64_t function = 0;
-	uint64_t stream = 0;
+	uint64_t function = 0, stream = 0;
 	if (launch_of(metadata, &function, &stream) &&
 	    proton_instrument_launched(function, stream) && !serve_loop(function))
 		return NULL;

@@ -13,8 +13,6 @@
  */
 #include "ext.h"
 
-#include <stdatomic.h>
-
 /* State of the calling thread; named launches and states of libproton are per thread too. */
 static _Thread_local struct {
 	bool is_in_op;      /* entered by `enter` */
@@ -49,10 +47,9 @@ static PyObject *shared_get(struct ext_launch *launch, enum ext_shared which)
 static void shared_set(struct ext_launch *launch, enum ext_shared which, PyObject *object)
 {
 	ext_lock(&launch->lock);
-	PyObject *old = launch->shared[which];
+	AUTO_DECREF PyObject *old = launch->shared[which];
 	launch->shared[which] = object;
 	ext_unlock(&launch->lock);
-	Py_XDECREF(old);
 }
 
 static void leave_op(void)
@@ -115,12 +112,11 @@ static bool is_lazy_dict(struct ext_launch *launch, PyObject *metadata)
 		return true;
 	if (strcmp(type->tp_name, "LazyDict") != 0)
 		return false;
-	PyObject *module = PyObject_GetAttrString((PyObject *)type, "__module__");
+	AUTO_DECREF PyObject *module = PyObject_GetAttrString((PyObject *)type, "__module__");
 	bool is_tritons = module && PyUnicode_Check(module) &&
 			  PyUnicode_CompareWithASCIIString(module, "triton.compiler.compiler") == 0;
 	if (!module)
 		PyErr_Clear();
-	Py_XDECREF(module);
 	if (is_tritons)
 		shared_set(launch, EXT_LAZY_TYPE, Py_NewRef((PyObject *)type));
 	return is_tritons;
@@ -145,14 +141,11 @@ static int evaluate_extras(struct ext_launch *launch, PyObject *metadata, PyObje
 {
 	for (Py_ssize_t i = 0; i < PyList_GET_SIZE(extras); i++) {
 		PyObject *function, *args;
-		PyObject *extra = Py_NewRef(PyList_GET_ITEM(extras, i));
-		PyObject *more = NULL;
+		AUTO_DECREF PyObject *extra = Py_NewRef(PyList_GET_ITEM(extras, i));
+		AUTO_DECREF PyObject *more = NULL;
 		if (PyArg_ParseTuple(extra, "OO!", &function, &PyTuple_Type, &args))
 			more = PyObject_Call(function, args, NULL);
-		Py_DECREF(extra);
-		int failed = !more || merge(launch, metadata, data, more) < 0;
-		Py_XDECREF(more);
-		if (failed)
+		if (!more || merge(launch, metadata, data, more) < 0)
 			return -1;
 	}
 	return PyList_SetSlice(extras, 0, PyList_GET_SIZE(extras), NULL);
@@ -162,8 +155,7 @@ static int evaluate_extras(struct ext_launch *launch, PyObject *metadata, PyObje
 static PyObject *evaluate(struct ext_launch *launch, PyObject *metadata, PyObject **data,
 			  uint32_t kernel_frame)
 {
-	PyObject *extras = NULL;
-	PyObject *result = NULL;
+	PyObject *extras = NULL, *result = NULL;
 	if (is_lazy_dict(launch, metadata) && PyDict_CheckExact(*data)) {
 		extras = PyObject_GetAttr(metadata, launch->names[EXT_EXTRAS]);
 		if (!extras)
@@ -194,16 +186,12 @@ static PyObject *evaluate(struct ext_launch *launch, PyObject *metadata, PyObjec
 /* 1: the pattern matches at the beginning of `name`; 0: no match; -1 with an exception. */
 static int matches(struct ext_launch *launch, enum ext_shared which, int if_none, PyObject *name)
 {
-	PyObject *pattern = shared_get(launch, which);
+	AUTO_DECREF PyObject *pattern = shared_get(launch, which);
 	if (!pattern)
 		return if_none;
-	PyObject *match = PyObject_CallMethodOneArg(pattern, launch->names[EXT_MATCH], name);
-	Py_DECREF(pattern);
-	if (!match)
-		return -1;
-	bool is_match = match != Py_None;
-	Py_DECREF(match);
-	return is_match;
+	AUTO_DECREF PyObject *match =
+		PyObject_CallMethodOneArg(pattern, launch->names[EXT_MATCH], name);
+	return match ? match != Py_None : -1;
 }
 
 /* 1: metadata of a kernel with this name is wanted; 0: not wanted; -1 with an exception. */
@@ -226,12 +214,12 @@ static int add_objects(struct ext_state *state, uint32_t frame, struct proton_co
 	int result = -1;
 	proton_op_exit();
 	begin_hook(&state->launch, kernel_frame);
-	PyObject *metrics = ext_call("triton_proton.metric", "launch_metrics", launched, NULL);
+	AUTO_DECREF PyObject *metrics =
+		ext_call("triton_proton.metric", "launch_metrics", launched, NULL);
 	if (metrics)
 		result = ext_metrics_add(state, where, metrics);
 	end_hook();
 	proton_op_enter(frame, &again);
-	Py_XDECREF(metrics);
 	return result;
 }
 
@@ -239,18 +227,13 @@ static int add_objects(struct ext_state *state, uint32_t frame, struct proton_co
 static int find_frame(struct ext_state *state, PyObject *raw_name, PyObject *launched,
 		      uint32_t *frame)
 {
-	PyObject *name;
-	int result = ext_dict_get(launched, state->launch.names[EXT_NAME], &name);
-	if (result < 0)
+	AUTO_DECREF PyObject *name = NULL;
+	if (ext_dict_get(launched, state->launch.names[EXT_NAME], &name) < 0)
 		return -1;
-	result = 1;
-	if (name && name != raw_name && PyUnicode_Check(name)) {
-		result = is_wanted(&state->launch, name);
-		if (result == 1 && !ext_name_frame(state, name, frame))
-			result = -1;
-	}
-	Py_XDECREF(name);
-	return result;
+	if (!name || name == raw_name || !PyUnicode_Check(name))
+		return 1;
+	int result = is_wanted(&state->launch, name);
+	return result == 1 && !ext_name_frame(state, name, frame) ? -1 : result;
 }
 
 /* Enters the named launch that `launched` describes. 0, or -1 with an exception. */
@@ -280,12 +263,10 @@ static int enter_named(struct ext_state *state, PyObject *metadata, PyObject **d
 	int wanted = is_wanted(&state->launch, raw_name);
 	if (wanted != 1)
 		return wanted; /* the user's metadata function is not called */
-	PyObject *launched = evaluate(&state->launch, metadata, data, kernel_frame);
+	AUTO_DECREF PyObject *launched = evaluate(&state->launch, metadata, data, kernel_frame);
 	if (!launched)
 		return -1;
-	int result = enter_op(state, raw_name, launched, kernel_frame);
-	Py_DECREF(launched);
-	return result;
+	return enter_op(state, raw_name, launched, kernel_frame);
 }
 
 /* The compiled kernel's name, without computing the rest; a new reference. */
@@ -306,16 +287,11 @@ static PyObject *launch_enter(PyObject *module, PyObject *metadata)
 	if (thread.is_in_hook)
 		Py_RETURN_NONE;
 	leave_op(); /* of a launch that failed between enter and exit */
-	PyObject *data = PyObject_GetAttr(metadata, state->launch.names[EXT_DATA]);
+	AUTO_DECREF PyObject *data = PyObject_GetAttr(metadata, state->launch.names[EXT_DATA]);
 	if (!data)
 		return NULL;
-	PyObject *raw_name = raw_name_of(&state->launch, data);
-	int result = enter_named(state, metadata, &data, raw_name);
-	if (result < 0)
-		result = warn_of_failure(raw_name);
-	Py_DECREF(raw_name);
-	Py_DECREF(data);
-	if (result < 0)
+	AUTO_DECREF PyObject *raw_name = raw_name_of(&state->launch, data);
+	if (enter_named(state, metadata, &data, raw_name) < 0 && warn_of_failure(raw_name) < 0)
 		return NULL;
 	Py_RETURN_NONE;
 }
@@ -365,20 +341,17 @@ static PyObject *call_hooks(struct ext_launch *launch, PyObject *method, PyObjec
 		return NULL;
 	}
 	/* Hooks may be activated and paused concurrently: that creates a new list. */
-	PyObject *hooks = shared_get(launch, EXT_HOOKS);
+	AUTO_DECREF PyObject *hooks = shared_get(launch, EXT_HOOKS);
 	if (!hooks)
 		Py_RETURN_NONE;
 	Py_ssize_t count = PyList_GET_SIZE(hooks);
 	bool has_failed = false;
 	for (Py_ssize_t i = 0; i < count && !has_failed && count <= PyList_GET_SIZE(hooks); i++) {
-		PyObject *hook = PyList_GET_ITEM(hooks, is_reverse ? count - 1 - i : i);
-		Py_INCREF(hook);
-		PyObject *result = PyObject_CallMethodOneArg(hook, method, args[0]);
+		AUTO_DECREF PyObject *hook =
+			Py_NewRef(PyList_GET_ITEM(hooks, is_reverse ? count - 1 - i : i));
+		AUTO_DECREF PyObject *result = PyObject_CallMethodOneArg(hook, method, args[0]);
 		has_failed = !result;
-		Py_XDECREF(result);
-		Py_DECREF(hook);
 	}
-	Py_DECREF(hooks);
 	if (has_failed)
 		return NULL;
 	Py_RETURN_NONE;

@@ -13,8 +13,6 @@
  */
 #include "ext.h"
 
-#include <stdlib.h>
-
 #define INLINE_MAX 12
 
 enum forced_type {
@@ -67,12 +65,11 @@ static enum forced_type forced_type_of(const char *name)
 /* Raises ValueError "metric 'NAME': why"; returns -1. */
 static int refuse(const char *name, const char *why)
 {
-	PyObject *text = PyUnicode_DecodeUTF8(name, (Py_ssize_t)strlen(name), "replace");
-	PyObject *shown = text ? ext_shown(text) : NULL;
+	AUTO_DECREF PyObject *text =
+		PyUnicode_DecodeUTF8(name, (Py_ssize_t)strlen(name), "replace");
+	AUTO_DECREF PyObject *shown = text ? ext_shown(text) : NULL;
 	if (shown)
 		PyErr_Format(PyExc_ValueError, "metric '%U': %s", shown, why);
-	Py_XDECREF(shown);
-	Py_XDECREF(text);
 	return -1;
 }
 
@@ -185,10 +182,8 @@ static int convert_sequence(PyObject *sequence, enum forced_type forced, struct 
 			    struct proton_metric *metric)
 {
 	/* Without a GIL, another thread may change a list. */
-	PyObject *own = EXT_HAS_GIL ? Py_NewRef(sequence) : PySequence_Tuple(sequence);
-	int result = own ? convert_vector(own, forced, list, metric) : -1;
-	Py_XDECREF(own);
-	return result;
+	AUTO_DECREF PyObject *own = EXT_HAS_GIL ? Py_NewRef(sequence) : PySequence_Tuple(sequence);
+	return own ? convert_vector(own, forced, list, metric) : -1;
 }
 
 /* ------------------------------------------------------------------ the dict */
@@ -278,8 +273,7 @@ static int list_reserve(struct metric_list *list, size_t capacity)
 static int list_fill(struct ext_state *state, struct metric_list *list, PyObject *metrics,
 		     bool is_launch)
 {
-	PyObject *key;
-	PyObject *value;
+	PyObject *key, *value;
 	Py_ssize_t position = 0;
 	struct ext_known_name name;
 	if (list_reserve(list, (size_t)PyDict_GET_SIZE(metrics)) < 0)
@@ -425,18 +419,17 @@ static int add_rest(struct ext_state *state, struct proton_context where, PyObje
 {
 	if (PyDict_GET_SIZE(rest) == 0)
 		return 0;
-	PyObject *plain = ext_call("triton_proton.metric", "plain_metrics", rest, NULL);
-	int result = plain ? add_plain(state, where, plain) : -1;
-	Py_XDECREF(plain);
-	return result;
+	AUTO_DECREF PyObject *plain = ext_call("triton_proton.metric", "plain_metrics", rest, NULL);
+	return plain ? add_plain(state, where, plain) : -1;
 }
 
 /* Adds a dict with values that need Python. */
 static int add_objects(struct ext_state *state, struct proton_context where, PyObject *metrics)
 {
-	PyObject *parts = ext_call("triton_proton.metric", "split_metrics", metrics, NULL);
+	AUTO_DECREF PyObject *parts =
+		ext_call("triton_proton.metric", "split_metrics", metrics, NULL);
 	PyObject *plain, *tuples;
-	PyObject *rest = parts ? PyDict_New() : NULL;
+	AUTO_DECREF PyObject *rest = parts ? PyDict_New() : NULL;
 	int result = -1;
 	if (rest && PyArg_ParseTuple(parts, "O!O!", &PyDict_Type, &plain, &PyList_Type, &tuples)) {
 		/* The plain ones first: they are added even if others fail. */
@@ -446,8 +439,6 @@ static int add_objects(struct ext_state *state, struct proton_context where, PyO
 		if (result == 0)
 			result = add_rest(state, where, rest);
 	}
-	Py_XDECREF(rest);
-	Py_XDECREF(parts);
 	return result;
 }
 
@@ -460,7 +451,7 @@ int ext_metrics_add(struct ext_state *state, struct proton_context where, PyObje
 		return -1;
 	if (proton_context_is_empty(where))
 		return 0;
-	PyObject *own = snapshot(metrics);
+	AUTO_DECREF PyObject *own = snapshot(metrics);
 	if (!own)
 		return -1;
 	int result = list_fill(state, &list, own, false);
@@ -470,7 +461,6 @@ int ext_metrics_add(struct ext_state *state, struct proton_context where, PyObje
 	list_fini(&list);
 	if (result == 0 && !is_plain)
 		result = add_objects(state, where, own);
-	Py_DECREF(own);
 	return result;
 }
 
@@ -482,7 +472,7 @@ int ext_metrics_add_launch(struct ext_state *state, struct proton_context where,
 	*is_plain_out = true;
 	if (proton_context_is_empty(where))
 		return 0;
-	PyObject *own = snapshot(launch);
+	AUTO_DECREF PyObject *own = snapshot(launch);
 	if (!own)
 		return -1;
 	if (list_fill(state, &list, own, true) == 0) {
@@ -490,6 +480,5 @@ int ext_metrics_add_launch(struct ext_state *state, struct proton_context where,
 		result = list.is_plain ? list_add(state, &list, where) : 0;
 	}
 	list_fini(&list);
-	Py_DECREF(own);
 	return result;
 }

@@ -19,13 +19,10 @@ struct ext_state *ext_state_of_type(PyTypeObject *type)
 
 PyObject *ext_call(const char *module, const char *function, PyObject *first, PyObject *second)
 {
-	PyObject *imported = PyImport_ImportModule(module);
-	PyObject *callable = imported ? PyObject_GetAttrString(imported, function) : NULL;
-	PyObject *result = callable ? PyObject_CallFunctionObjArgs(callable, first, second, NULL)
-				    : NULL;
-	Py_XDECREF(callable);
-	Py_XDECREF(imported);
-	return result;
+	AUTO_DECREF PyObject *imported = PyImport_ImportModule(module);
+	AUTO_DECREF PyObject *callable = imported ? PyObject_GetAttrString(imported, function)
+						  : NULL;
+	return callable ? PyObject_CallFunctionObjArgs(callable, first, second, NULL) : NULL;
 }
 
 const char *ext_utf8(PyObject *string, Py_ssize_t *length_out, PyObject **owner_out)
@@ -65,11 +62,10 @@ void ext_name_keep(struct ext_state *state, PyObject *name, struct ext_known_nam
 	struct ext_name_slot *slot = &state->names[ext_slot_index(name, EXT_NAME_SLOTS)];
 	if (!PyUnicode_CheckExact(name) || !ext_slot_take(&slot->is_taken))
 		return;
-	PyObject *old = slot->name;
+	AUTO_DECREF PyObject *old = slot->name;
 	slot->name = Py_NewRef(name);
 	slot->known = known;
 	ext_slot_give(&slot->is_taken);
-	Py_XDECREF(old);
 }
 
 bool ext_name_frame(struct ext_state *state, PyObject *name, uint32_t *frame_out)

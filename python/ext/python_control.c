@@ -152,7 +152,7 @@ static PyObject *take_snapshot(PyObject *module, PyObject *args)
  * launchers release the GIL inside the call and need it to return, so a thread stops after its
  * call. Free-threaded builds have no such lock.
  */
-static PyGILState_STATE held; /* of the thread that holds; libproton lets one hold at a time */
+static _Thread_local PyGILState_STATE held;
 
 static bool begin(void)
 {

@@ -15,8 +15,6 @@
 #include "python_frames.h"
 
 #include <frameobject.h>
-#include <stddef.h>
-#include <stdlib.h>
 
 #include "base/array.h"
 

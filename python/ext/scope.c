@@ -136,8 +136,7 @@ static int set_name(struct scope *self, PyObject *name)
 static int scope_init(PyObject *object, PyObject *args, PyObject *kwargs)
 {
 	struct scope *self = (struct scope *)object;
-	PyObject *name;
-	PyObject *metrics;
+	PyObject *name, *metrics;
 	if (!parse(args, kwargs, &name, &metrics) || check_metrics(metrics, self->is_timed) < 0 ||
 	    set_name(self, name) < 0)
 		return -1;
@@ -150,8 +149,7 @@ static PyObject *scope_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
 	struct ext_state *state = ext_state_of_type(type);
 	bool is_timed = PyType_IsSubtype(type, state->timed);
-	PyObject *name;
-	PyObject *metrics;
+	PyObject *name, *metrics;
 	PyObject *made = parse(args, kwargs, &name, &metrics)
 				 ? scope_make(type, state, is_timed, name, metrics)
 				 : NULL;
@@ -164,13 +162,11 @@ static PyObject *scope_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 /* scope(name, metrics, group=...): a collective, see _collectives.py. */
 static PyObject *grouped(PyObject *name, PyObject *metrics, PyObject *group)
 {
-	PyObject *module = PyImport_ImportModule("triton_proton._collectives");
+	AUTO_DECREF PyObject *module = PyImport_ImportModule("triton_proton._collectives");
 	if (!module)
 		return NULL;
-	PyObject *made = PyObject_CallMethod(module, "GroupScope", "OOO", name,
-					     metrics ? metrics : Py_None, group);
-	Py_DECREF(module);
-	return made;
+	return PyObject_CallMethod(module, "GroupScope", "OOO", name, metrics ? metrics : Py_None,
+				   group);
 }
 
 /* Fast path of `scope(...)`; calls with other than one or two positional arguments go to new. */
@@ -181,9 +177,7 @@ static PyObject *scope_vectorcall(PyObject *callable, PyObject *const *args, siz
 	struct ext_state *state = ext_state_of_type(type);
 	Py_ssize_t arg_count = PyVectorcall_NARGS(flagged_count);
 	Py_ssize_t keyword_count = kwnames ? PyTuple_GET_SIZE(kwnames) : 0;
-	PyObject *name = NULL;
-	PyObject *metrics = NULL;
-	PyObject *group = NULL;
+	PyObject *name = NULL, *metrics = NULL, *group = NULL;
 	if (arg_count > 2) {
 		PyErr_Format(PyExc_TypeError, "%s takes a name and metrics (%zd arguments given)",
 			     type->tp_name, arg_count);
@@ -402,11 +396,9 @@ static PyObject *scope_call(PyObject *object, PyObject *args, PyObject *kwargs)
 static PyObject *scope_without_metrics(PyObject *object, PyObject *unused)
 {
 	struct scope *self = (struct scope *)object;
-	PyObject *name = member_get(self, &self->name);
-	PyObject *made = scope_make(self->is_timed ? self->state->timed : self->state->scope,
-				    self->state, self->is_timed, name, NULL);
-	Py_DECREF(name);
-	return made;
+	AUTO_DECREF PyObject *name = member_get(self, &self->name);
+	return scope_make(self->is_timed ? self->state->timed : self->state->scope, self->state,
+			  self->is_timed, name, NULL);
 }
 
 /* Arguments for copies and pickles: models with scopes are copied. */
@@ -446,11 +438,8 @@ static int scope_set(PyObject *object, PyObject *value, void *which)
 static PyObject *scope_repr(PyObject *object)
 {
 	struct scope *self = (struct scope *)object;
-	PyObject *name = member_get(self, &self->name);
-	PyObject *text =
-		PyUnicode_FromFormat("%s(%R)", self->is_timed ? "cpu_timed_scope" : "scope", name);
-	Py_DECREF(name);
-	return text;
+	AUTO_DECREF PyObject *name = member_get(self, &self->name);
+	return PyUnicode_FromFormat("%s(%R)", self->is_timed ? "cpu_timed_scope" : "scope", name);
 }
 
 static PyGetSetDef scope_attributes[] = {

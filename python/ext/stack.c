@@ -128,8 +128,7 @@ static bool is_str(PyObject *name)
 static int enter_named(struct ext_state *state, uint64_t id, PyObject *name, PyObject *metrics)
 {
 	struct thread_scopes *self = thread_scopes_get(state);
-	uint64_t token = 0;
-	uint64_t task = 0;
+	uint64_t token = 0, task = 0;
 	if (!self)
 		return -1;
 	if (proton_is_profiling() || proton_range_is_awaited()) {
@@ -175,15 +174,12 @@ static PyObject *push_scope(PyObject *module, PyObject *const *args, Py_ssize_t 
 
 static PyObject *raise_mismatch(PyObject *open, PyObject *given)
 {
-	PyObject *text = PyObject_Str(given);
-	PyObject *shown_given = text ? ext_shown(text) : NULL;
-	PyObject *shown_open = shown_given ? ext_shown(open) : NULL;
+	AUTO_DECREF PyObject *text = PyObject_Str(given);
+	AUTO_DECREF PyObject *shown_given = text ? ext_shown(text) : NULL;
+	AUTO_DECREF PyObject *shown_open = shown_given ? ext_shown(open) : NULL;
 	if (shown_open)
 		PyErr_Format(PyExc_ValueError, "Scope name mismatch: %U != %U", shown_given,
 			     shown_open);
-	Py_XDECREF(shown_open);
-	Py_XDECREF(shown_given);
-	Py_XDECREF(text);
 	return NULL;
 }
 

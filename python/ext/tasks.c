@@ -34,10 +34,8 @@ static _Thread_local struct {
 
 static PyObject *imported(const char *name)
 {
-	PyObject *text = PyUnicode_FromString(name);
-	PyObject *module = text ? PyImport_GetModule(text) : NULL;
-	Py_XDECREF(text);
-	return module;
+	AUTO_DECREF PyObject *text = PyUnicode_FromString(name);
+	return text ? PyImport_GetModule(text) : NULL;
 }
 
 static bool find_asyncio(void)
@@ -73,30 +71,26 @@ static bool find_asyncio(void)
 /* The number of a task, assigned on first use; 0 with an exception. */
 static uint64_t number_of(PyObject *task)
 {
-	PyObject *number = PyObject_GetAttr(task, number_name);
+	AUTO_DECREF PyObject *number = PyObject_GetAttr(task, number_name);
 	if (!number) {
 		if (!PyErr_ExceptionMatches(PyExc_AttributeError))
 			return 0;
 		PyErr_Clear();
 		number = PyLong_FromUnsignedLongLong(
 			atomic_fetch_add_explicit(&last_number, 1, memory_order_relaxed) + 1);
-		if (!number || PyObject_SetAttr(task, number_name, number) < 0) {
-			Py_XDECREF(number);
+		if (!number || PyObject_SetAttr(task, number_name, number) < 0)
 			return 0;
-		}
 	}
 	uint64_t result = PyLong_AsUnsignedLongLong(number);
-	Py_DECREF(number);
 	return PyErr_Occurred() ? 0 : result;
 }
 
 static uint64_t origin_here(void)
 {
-	PyObject *value = NULL;
+	AUTO_DECREF PyObject *value = NULL;
 	if (PyContextVar_Get(origin_variable, NULL, &value) < 0 || !value)
 		return 0;
 	uint64_t origin = PyLong_AsUnsignedLongLong(value);
-	Py_DECREF(value);
 	return PyErr_Occurred() ? 0 : origin;
 }
 
@@ -106,18 +100,14 @@ static bool ask(struct proton_task *out)
 	*out = (struct proton_task){0};
 	if (!find_asyncio())
 		return false;
-	PyObject *loop = PyObject_CallNoArgs(get_running_loop);
-	if (!loop || loop == Py_None) {
-		Py_XDECREF(loop);
+	AUTO_DECREF PyObject *loop = PyObject_CallNoArgs(get_running_loop);
+	if (!loop || loop == Py_None)
 		return false;
-	}
-	PyObject *task = PyObject_CallOneArg(current_task, loop);
-	Py_DECREF(loop);
+	AUTO_DECREF PyObject *task = PyObject_CallOneArg(current_task, loop);
 	if (task && task != Py_None) {
 		out->id = number_of(task);
 		out->origin = out->id ? origin_here() : 0;
 	}
-	Py_XDECREF(task);
 	return true;
 }
 

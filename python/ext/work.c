@@ -60,10 +60,9 @@ static int add_metric(PyObject *metrics, const char *name, struct work_range ran
 {
 	if (!is_known(range) || range.high == 0)
 		return 0;
-	PyObject *value = is_bytes ? PyLong_FromDouble(range.high) : PyFloat_FromDouble(range.high);
-	int result = value ? PyDict_SetItemString(metrics, name, value) : -1;
-	Py_XDECREF(value);
-	return result;
+	AUTO_DECREF PyObject *value = is_bytes ? PyLong_FromDouble(range.high)
+					       : PyFloat_FromDouble(range.high);
+	return value ? PyDict_SetItemString(metrics, name, value) : -1;
 }
 
 static struct work_range sum(struct work_range a, struct work_range b)
@@ -203,13 +202,13 @@ static PyObject *caller_call(PyObject *self, PyObject *const *args, size_t flagg
 	PyObject *rest = PyTuple_New(count - 3);
 	for (Py_ssize_t i = 3; rest && i < count; i++)
 		PyTuple_SET_ITEM(rest, i - 3, Py_NewRef(args[i]));
-	PyObject *done = rest ? PyObject_CallFunctionObjArgs(caller->slow, metadata, args[0],
-							     args[1], rest, NULL)
-			      : NULL;
+	AUTO_DECREF PyObject *done = rest ? PyObject_CallFunctionObjArgs(caller->slow, metadata,
+									 args[0], args[1], rest,
+									 NULL)
+					  : NULL;
 	Py_XDECREF(rest);
 	if (!done)
 		Py_CLEAR(metadata);
-	Py_XDECREF(done);
 	return metadata;
 }
 
@@ -285,8 +284,6 @@ int ext_work_init(PyObject *module)
 		data_name = PyUnicode_InternFromString("data");
 	if (!known_name || !data_name)
 		return -1;
-	PyObject *type = PyType_FromModuleAndSpec(module, &caller_spec, NULL);
-	int result = type ? PyModule_AddObjectRef(module, "WorkCaller", type) : -1;
-	Py_XDECREF(type);
-	return result;
+	AUTO_DECREF PyObject *type = PyType_FromModuleAndSpec(module, &caller_spec, NULL);
+	return type ? PyModule_AddObjectRef(module, "WorkCaller", type) : -1;
 }

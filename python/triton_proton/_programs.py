@@ -7,7 +7,7 @@ import sys
 import sysconfig
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NoReturn, Optional
+from typing import NoReturn, Optional, Type
 
 from ._message import message
 
@@ -50,11 +50,20 @@ def find_program(name: str) -> Optional[str]:
     return None
 
 
-def become(name: str) -> NoReturn:
-    """Replace this process by the program, with this process's arguments."""
+def need_program(name: str, error: Type[Exception] = RuntimeError) -> str:
+    """The same; raises `error` if there is none."""
     path = find_program(name)
     if path is None:
-        message(f"'{name}' is not installed next to {sys.executable}")
+        raise error(f"'{name}' is not installed next to {sys.executable}")
+    return path
+
+
+def become(name: str) -> NoReturn:
+    """Replace this process by the program, with this process's arguments."""
+    try:
+        path = need_program(name)
+    except RuntimeError as error:
+        message(str(error))
         sys.exit(2)
     environment = dict(os.environ, PROTON_PYTHON=sys.executable)
     for stream in (sys.stdout, sys.stderr):

@@ -18,7 +18,7 @@ import time
 from datetime import timedelta
 from typing import Any, BinaryIO, NamedTuple, Optional
 
-from ._programs import find_program
+from ._programs import need_program
 
 RANKS_PER_PROCESS = 64  # RANK_CHUNK of src/viewer/ranks/rank_merge.h
 
@@ -221,9 +221,7 @@ def _lines_of(file: BinaryIO) -> list[str]:
 
 def _merge(group: Group, directory: str, names: list[str], output: str) -> list[str]:
     """Runs proton-merge on the files of the directory; the lines of its standard error."""
-    program = find_program("proton-merge")
-    if program is None:
-        raise ReduceError("proton-merge is not installed")
+    program = need_program("proton-merge", ReduceError)
     if group.index:
         group.send(0, "\n".join(names).encode())
     else:

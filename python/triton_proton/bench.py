@@ -19,7 +19,7 @@ from typing import Optional
 from . import _libproton
 from ._bench import timing_of, work_of
 from ._message import message
-from ._programs import find_program
+from ._programs import need_program
 from .reader import load
 
 _FAILED = 2
@@ -30,17 +30,10 @@ class _Failure(Exception):
     """Its text is the message."""
 
 
-def _program(name: str) -> str:
-    path = find_program(name)
-    if path is None:
-        raise _Failure(f"'{name}' is not installed next to {sys.executable}")
-    return path
-
-
 def _run(command: Sequence[str], folder: Optional[str], output: Sequence[str]) -> None:
     kind = ["-k", "triton"] if command[0].endswith(".py") else ["--"]
     words = [*output, *kind, *command]
-    recorder = [_program("proton"), "-q", "--no-children"]
+    recorder = [need_program("proton", _Failure), "-q", "--no-children"]
     done = subprocess.run([*recorder, *words], cwd=folder, stdout=subprocess.DEVNULL)
     if done.returncode:
         raise _Failure(f"{' '.join(command)} ended with status {done.returncode}")
@@ -106,7 +99,8 @@ def _bench(options: argparse.Namespace, into: str) -> int:
     _record(dict(zip(_SIDES, (base, (command, None)))), options.runs, into)
     before, after = (os.path.join(into, side) for side in _SIDES)
     gates = [f"--fail-if={gate}" for gate in options.fail_if]
-    viewer = [_program("proton-viewer"), "-m", "time/ms", "--diff", before, "--top", *gates, after]
+    program = need_program("proton-viewer", _Failure)
+    viewer = [program, "-m", "time/ms", "--diff", before, "--top", *gates, after]
     return subprocess.run(viewer).returncode
 
 

@@ -81,7 +81,7 @@ _TOOLS = {
         "A flat table, the largest first.",
         _FILE,
         {
-            "view": "top (kernels), scope, file, module, layer, operator or device",
+            "view": "top (kernels), scope, file, module, layer, operator, shape or device",
             "metrics": "such as time/ms,count,util",
             "include": "a regular expression of frames",
         },

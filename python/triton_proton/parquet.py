@@ -14,7 +14,7 @@ import tempfile
 from typing import Any, Optional
 
 from ._message import print_line
-from ._programs import find_program
+from ._programs import need_program
 
 BLOCK_BYTES = 8 << 20  # of CSV, in memory at a time
 
@@ -70,9 +70,7 @@ def export(
     """
     import pyarrow.csv  # noqa: F401  before anything is read
 
-    program = viewer or find_program("proton-viewer")
-    if program is None:
-        raise RuntimeError("proton-viewer is not installed")
+    program = viewer or need_program("proton-viewer")
     command = [program, "--export", "long", "-o", "-"]
     if metrics:
         command += ["-m", ",".join(metrics)]

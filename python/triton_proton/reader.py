@@ -325,7 +325,8 @@ class Profile(Table):
         return self.group("kernel", rows)
 
     def group(self, by: str, rows: Optional[int] = None) -> Profile:
-        """A flat table by "kernel", "scope", "file", "module", "layer", "operator" or "device"."""
+        """A flat table by "kernel", "scope", "file", "module", "layer", "operator", "shape" or
+        "device"."""
         return self._with(group=by, rows=rows)
 
     def callers(self) -> Profile:

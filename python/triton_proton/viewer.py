@@ -26,7 +26,7 @@ from ._frames import INCLUSIVE, bare_names, derive_metrics, emit_warnings, filte
 from ._frames import __all__ as _names_of_frames
 from ._frames import format_frames, get_raw_metrics
 from ._message import print_line, printable
-from ._programs import become, find_program
+from ._programs import become, need_program
 
 __all__ = [
     *_names_of_frames,
@@ -46,9 +46,7 @@ _FileName = Union[str, "os.PathLike[str]"]
 
 def _view(arguments: list[str]) -> str:
     """The output of `proton-viewer` with these arguments; its error message as an exception."""
-    program = find_program("proton-viewer")
-    if program is None:
-        raise RuntimeError(f"the program 'proton-viewer' is not installed next to {sys.executable}")
+    program = need_program("proton-viewer")
     environment = dict(os.environ, COLUMNS=str(shutil.get_terminal_size().columns))
     done = subprocess.run(
         [program, *arguments],

@@ -2,8 +2,6 @@
 #include "base/array.h"
 
 #include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define CAPACITY_MIN 16
 
@@ -11,7 +9,7 @@ bool array_reserve(void *data, size_t *capacity, size_t count, size_t element_by
 {
 	size_t wanted = *capacity ? *capacity : CAPACITY_MIN;
 	size_t bytes;
-	void *old, *new;
+	void *old;
 
 	if (count <= *capacity)
 		return true;
@@ -23,7 +21,7 @@ bool array_reserve(void *data, size_t *capacity, size_t count, size_t element_by
 	if (__builtin_mul_overflow(wanted, element_bytes, &bytes))
 		return false;
 	memcpy(&old, data, sizeof(old)); /* `data` is a T **; copying keeps aliasing rules */
-	new = realloc(old, bytes);
+	void *new = realloc(old, bytes);
 	if (!new)
 		return false;
 	memcpy(data, &new, sizeof(new));
@@ -47,12 +45,11 @@ bool array_reserve_zeros(void *data, size_t *capacity, size_t count, size_t elem
 bool array_grow(void *data, size_t count, size_t element_bytes)
 {
 	void *old;
-	size_t capacity;
 
 	memcpy(&old, data, sizeof(old));
 	if (old && (count < CAPACITY_MIN || (count & (count - 1))))
 		return true;
-	capacity = old ? count : 0;
+	size_t capacity = old ? count : 0;
 	return array_reserve(data, &capacity, count + 1, element_bytes);
 }
 

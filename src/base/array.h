@@ -1,4 +1,7 @@
-/* Growable arrays for the `pointer, count, capacity` triples used throughout. */
+/*
+ * Growable arrays for the `pointer, count, capacity` triples used throughout, and freeing
+ * memory. Has stdlib.h and string.h.
+ */
 #pragma once
 
 #include <stdbool.h>
@@ -47,6 +50,15 @@ bool array_grow(void *data, size_t count, size_t element_bytes);
 #define FREE_ALL(...)                                                                              \
 	array_free_all((void *const[]){__VA_ARGS__}, ARRAY_LENGTH(((void *const[]){__VA_ARGS__})))
 void array_free_all(void *const *arrays, size_t count);
+
+/* Before a local variable: `fini` of its address at the end of its block, on whatever way. */
+#define AT_END(fini) __attribute__((cleanup(fini)))
+/* Before a local pointer: free() at the end of its block. */
+#define AUTO_FREE AT_END(array_auto_free)
+static inline void array_auto_free(void *pointer)
+{
+	free(*(void **)pointer);
+}
 
 /* For comparison: below, equal to or above 0. Several keys: ORDER_OF() ?: ORDER_OF(). */
 #define ORDER_OF(a, b) (((a) > (b)) - ((a) < (b)))

@@ -1,11 +1,9 @@
 /* Output buffers and reading of whole files. */
 #include "base/buf.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -70,8 +68,6 @@ char *out_reserve_slow(struct out *out, size_t length)
 
 void out_bytes_slow(struct out *out, const void *bytes, size_t length)
 {
-	char *space;
-
 	if (!length || out->errnum)
 		return;
 	if (out->fd >= 0 && length >= OUT_FILE_BUFFER_BYTES) {
@@ -81,7 +77,7 @@ void out_bytes_slow(struct out *out, const void *bytes, size_t length)
 		out->total += length;
 		return;
 	}
-	space = out_reserve(out, length);
+	char *space = out_reserve(out, length);
 	if (space) {
 		memcpy(space, bytes, length);
 		out->length += length;
@@ -93,10 +89,9 @@ void out_printf(struct out *out, const char *format, ...)
 {
 	char text[1024];
 	va_list args;
-	int length;
 
 	va_start(args, format);
-	length = vsnprintf(text, sizeof(text), format, args);
+	int length = vsnprintf(text, sizeof(text), format, args);
 	va_end(args);
 	if (length < 0)
 		return;
@@ -267,17 +262,13 @@ static int read_all(int fd, const char *path, const struct file_limits *limits, 
 	ssize_t n;
 
 	if (limits->check_head) {
-		int status;
-
 		if (!array_reserve(bytes, &capacity, FILE_HEAD_BYTES + 1, 1))
 			return err_errno(err, ENOMEM, "cannot read %s", path);
 		n = file_read_full(fd, *bytes, FILE_HEAD_BYTES, -1);
 		if (n < 0)
 			return err_errno(err, errno, "cannot read %s", path);
 		*length = (size_t)n;
-		status = limits->check_head(path, *bytes, *length, err);
-		if (status != PROTON_OK)
-			return status;
+		TRY(limits->check_head(path, *bytes, *length, err));
 		if (is_sparse(fd, length))
 			return read_data(fd, path, *length, bytes, err);
 	}

@@ -6,12 +6,10 @@
 #pragma once
 
 #include <errno.h>
-#include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
-#include <string.h>
 #include <sys/types.h>
 
+#include "base/array.h"
 #include "base/err.h"
 
 struct out {

@@ -11,7 +11,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
-#include <string.h>
 #include <strings.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -111,12 +110,11 @@ bool runtime_directory_path(unsigned index, char *path, size_t capacity)
 int runtime_directory_open(const char *path, bool create, int *fd_out, struct proton_error *err)
 {
 	struct stat st;
-	int fd;
 
 	if (create && mkdir(path, 0700) < 0 && errno != EEXIST)
 		return err_errno(err, errno, "cannot create %s", path);
 	/* Another user may have made it first in /tmp, also as a link. */
-	fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0 && (errno == ELOOP || errno == ENOTDIR || errno == EACCES))
 		return err_set(err, PROTON_E_PERMISSION,
 			       "%s is not a directory of this user; set XDG_RUNTIME_DIR to one",

@@ -21,6 +21,14 @@ int err_errno(struct proton_error *err, int errnum, const char *format, ...)
 #define err_errno(err, errnum, ...) ((err_errno)(err, errnum, __VA_ARGS__), PROTON_E_IO)
 #endif
 
+/* Returns from the calling function with the status of `call` unless it is PROTON_OK. */
+#define TRY(call)                                                                                  \
+	do {                                                                                       \
+		int try_status = (call);                                                           \
+		if (try_status != PROTON_OK)                                                       \
+			return try_status;                                                         \
+	} while (0)
+
 /* Sets `err` (NULL ok) to "out of memory" and returns PROTON_E_NOMEM. */
 static inline int err_nomem(struct proton_error *err)
 {

@@ -11,13 +11,11 @@
 
 int own_thread_start(pthread_t *thread_out, void *(*run)(void *), void *data)
 {
-	sigset_t previous;
-	sigset_t all;
-	int result;
+	sigset_t previous, all;
 
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &previous);
-	result = pthread_create(thread_out, NULL, run, data);
+	int result = pthread_create(thread_out, NULL, run, data);
 	pthread_sigmask(SIG_SETMASK, &previous, NULL);
 	return result;
 }
@@ -82,6 +80,16 @@ void standard_occupy(void)
 	}
 }
 
+int descriptor_move(int fd, int min)
+{
+	int moved = fd < 0 || fd >= min ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, min);
+
+	if (moved < 0)
+		return fd;
+	close(fd);
+	return moved;
+}
+
 /* ------------------------------------------------------------------ SIGXFSZ */
 
 static sigset_t only_size_signal(void)
@@ -118,10 +126,9 @@ void size_signal_release(const struct size_signal *held)
 ssize_t size_signal_write(int fd, const void *bytes, size_t length)
 {
 	struct size_signal held;
-	ssize_t n;
 
 	size_signal_hold(&held);
-	n = write(fd, bytes, length);
+	ssize_t n = write(fd, bytes, length);
 	size_signal_release(&held);
 	return n;
 }

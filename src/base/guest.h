@@ -37,6 +37,9 @@ bool own_descriptors_run(void (*job)(void *data), void *data);
  */
 void standard_occupy(void);
 
+/* The file under a number from `min` on, closed on exec; `fd` if it has one, or none is free. */
+int descriptor_move(int fd, int min);
+
 /*
  * Blocking of SIGXFSZ: the signal for a write or an allocation beyond the file size limit
  * (RLIMIT_FSIZE, `ulimit -f`). Its default action ends the program, which Proton must not do.

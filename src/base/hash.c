@@ -2,7 +2,6 @@
 #include "base/hash.h"
 
 #include <stdlib.h>
-#include <string.h>
 #include <sys/auxv.h>
 
 _Atomic uint64_t hash_secret_word;
@@ -27,12 +26,11 @@ static uint64_t draw_secret(void)
 	/* NOLINTNEXTLINE(performance-no-int-to-ptr) */
 	const void *random = (const void *)getauxval(AT_RANDOM);
 	uint64_t halves[2] = {0};
-	__uint128_t product;
 
 	if (random) /* every Linux since 2.6.29 has it */
 		memcpy(halves, random, sizeof(halves));
-	product = (__uint128_t)(halves[0] ^ 0xa0761d6478bd642fULL) *
-		  (halves[1] ^ 0xe7037ed1a0b428dbULL);
+	__uint128_t product = (__uint128_t)(halves[0] ^ 0xa0761d6478bd642fULL) *
+			      (halves[1] ^ 0xe7037ed1a0b428dbULL);
 	return (uint64_t)product ^ (uint64_t)(product >> 64);
 }
 

@@ -58,10 +58,8 @@ static inline uint64_t hash_bytes(const void *bytes, size_t length)
 	uint64_t word;
 
 	while (length >= 8) {
-		__uint128_t product;
-
 		memcpy(&word, p, 8);
-		product = (__uint128_t)(h ^ word) * factor;
+		__uint128_t product = (__uint128_t)(h ^ word) * factor;
 		h = (uint64_t)product ^ (uint64_t)(product >> 64);
 		p += 8;
 		length -= 8;

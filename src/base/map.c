@@ -1,7 +1,6 @@
 /* Hash map with lock-free readers: insertion, growth and removal. */
 #include "base/map.h"
 
-#include <stddef.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -26,14 +25,12 @@ static struct map_table *table_new(uint64_t slots)
 /* True if it took a free slot, false if it took the slot of a removed key. */
 static bool put_slot(struct map_table *table, uint64_t key, uint32_t value)
 {
-	bool is_free;
-
 	uint64_t i = hash_u64(key) & table->mask;
 
 	while (atomic_load_explicit(&table->slots[i].key, memory_order_relaxed) &&
 	       atomic_load_explicit(&table->slots[i].value, memory_order_relaxed))
 		i = (i + 1) & table->mask;
-	is_free = !atomic_load_explicit(&table->slots[i].key, memory_order_relaxed);
+	bool is_free = !atomic_load_explicit(&table->slots[i].key, memory_order_relaxed);
 	/* A lookup of the removed key finds this value until the new key is stored. */
 	atomic_store_explicit(&table->slots[i].value, value, memory_order_release);
 	atomic_store_explicit(&table->slots[i].key, key, memory_order_release);

@@ -9,10 +9,6 @@
  */
 #pragma once
 
-#include <stdatomic.h>
-#include <stdbool.h>
-#include <stdint.h>
-
 #include "base/hash.h"
 
 struct map_slot {

@@ -5,7 +5,6 @@
 #include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/guest.h"
@@ -51,13 +50,12 @@ void message(const char *format, ...)
 	char text[MESSAGE_BYTES_MAX], line[MESSAGE_BYTES_MAX];
 	int saved = errno;
 	va_list args;
-	size_t used;
 
 	va_start(args, format);
 	if (vsnprintf(text, sizeof(text), format, args) < 0)
 		*text = '\0';
 	va_end(args);
-	used = sink ? 0 : (size_t)snprintf(line, sizeof(line), "%.64s: ", command);
+	size_t used = sink ? 0 : (size_t)snprintf(line, sizeof(line), "%.64s: ", command);
 	used += printable_copy(line + used, sizeof(line) - used - 1, text, strlen(text));
 	if (sink) {
 		sink(sink_context, line);

@@ -5,10 +5,7 @@
 #include <errno.h>
 #include <getopt.h>
 #include <libproton/proton.h>
-#include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <strings.h>
 
 #include "base/array.h"
@@ -95,7 +92,6 @@ static const char *nearest_option(const struct known *known, const char *word)
 static enum options_result refuse_unknown(const struct known *known, int found, char **argv,
 					  const char *program, struct proton_error *err)
 {
-	const char *near;
 	const char *word = argv[optind - 1];
 	bool is_long = strncmp(word, "--", 2) == 0;
 
@@ -107,7 +103,7 @@ static enum options_result refuse_unknown(const struct known *known, int found, 
 	if (is_long && optopt)
 		return OPTIONS_REFUSE(err, "option %.*s takes no value", (int)strcspn(word, "="),
 				      word);
-	near = is_long ? nearest_option(known, word + 2) : NULL;
+	const char *near = is_long ? nearest_option(known, word + 2) : NULL;
 	if (near)
 		return OPTIONS_REFUSE(err, "unknown option %s; did you mean --%s? See %s --help",
 				      word, near, program);
@@ -367,11 +363,10 @@ void options_print(const struct option_table *tables, size_t table_count)
 enum options_result options_parse_count(size_t *count, const char *name, const char *value,
 					struct proton_error *err)
 {
-	unsigned long number;
 	char *end;
 
 	errno = 0;
-	number = strtoul(value, &end, 10);
+	unsigned long number = strtoul(value, &end, 10);
 	if (end == value || *end || *value == '-' || number == 0)
 		return OPTIONS_REFUSE(err, "--%s needs a whole number of at least 1, not \"%s\"",
 				      name, value);

@@ -8,10 +8,7 @@
 
 #include <ctype.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "base/utf8.h"
 
@@ -42,8 +39,7 @@ static inline void printable_escape(unsigned char byte, char to[PRINTABLE_ESCAPE
 /* Copies text, printable, cut after a whole character, with a NUL. Its length. No allocation. */
 static inline size_t printable_copy(char *to, size_t space, const char *text, size_t length)
 {
-	size_t used = 0;
-	size_t at = 0;
+	size_t used = 0, at = 0;
 
 	while (at < length) {
 		uint32_t code;

@@ -79,12 +79,11 @@ int region_map(struct region *region, size_t bytes, int fd, off_t offset)
 {
 	char *at = (char *)region->base + region->bytes;
 	int flags = fd < 0 ? MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE : MAP_SHARED;
-	void *mapped;
 
 	if (bytes > region->limit - region->bytes)
 		return ENOMEM;
 	flags |= region->is_reserved ? MAP_FIXED : MAP_FIXED_NOREPLACE;
-	mapped = mmap(at, bytes, PROT_READ | PROT_WRITE, flags, fd, offset);
+	void *mapped = mmap(at, bytes, PROT_READ | PROT_WRITE, flags, fd, offset);
 	if (mapped == MAP_FAILED)
 		return errno;
 	if (mapped != at) { /* the range is taken, and the kernel is older than 4.17 */
@@ -101,11 +100,10 @@ int region_map(struct region *region, size_t bytes, int fd, off_t offset)
 bool region_grow(struct region *region, size_t bytes)
 {
 	size_t step = region->bytes < STEP_MAX ? region->bytes : STEP_MAX;
-	size_t missing;
 
 	if (bytes > region->limit)
 		return false;
-	missing = round_up(bytes, GRAIN) - region->bytes;
+	size_t missing = round_up(bytes, GRAIN) - region->bytes;
 	if (step > region->limit - region->bytes)
 		step = region->limit - region->bytes;
 	return (step > missing && region_map(region, step, -1, 0) == 0) ||
@@ -122,11 +120,9 @@ static bool take_addresses(struct region *region, size_t minimum, bool accessibl
 
 	/* A range in which the program has a mapping stays taken: the next one is tried. */
 	while (first && (unit = take_units(count)) < UNIT_COUNT) {
-		int errnum;
-
 		/* NOLINTNEXTLINE(performance-no-int-to-ptr) */
 		region->base = (char *)first + unit * UNIT_BYTES + place;
-		errnum = region_map(region, minimum, -1, 0);
+		int errnum = region_map(region, minimum, -1, 0);
 		if (errnum == 0 && !accessible) {
 			munmap(region->base, region->bytes);
 			region->bytes = 0;
@@ -149,11 +145,10 @@ static bool take_addresses(struct region *region, size_t minimum, bool accessibl
 static size_t fair_share(size_t wanted, size_t minimum)
 {
 	struct rlimit limit;
-	size_t share;
 
 	if (getrlimit(RLIMIT_AS, &limit) < 0 || limit.rlim_cur == RLIM_INFINITY)
 		return wanted;
-	share = (size_t)(limit.rlim_cur / 64) & ~(GRAIN - 1);
+	size_t share = (size_t)(limit.rlim_cur / 64) & ~(GRAIN - 1);
 	if (share < minimum)
 		share = minimum;
 	return share < wanted ? share : wanted;

@@ -5,12 +5,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/file.h>
 #include <unistd.h>
 
+#include "base/array.h"
 #include "base/clock.h"
+#include "base/guest.h"
 #include "base/hash.h"
 
 /*
@@ -92,7 +92,7 @@ static void remove_if_stale(int directory, const char *name)
 
 void file_replace_clean(const char *path)
 {
-	char *name = directory_of(path);
+	AUTO_FREE char *name = directory_of(path);
 	DIR *directory = name ? opendir(name) : NULL;
 	const struct dirent *entry;
 
@@ -101,7 +101,6 @@ void file_replace_clean(const char *path)
 			remove_if_stale(dirfd(directory), entry->d_name);
 	if (directory)
 		closedir(directory);
-	free(name);
 }
 
 /* ------------------------------------------------------------------ begin */
@@ -110,7 +109,6 @@ int file_replace_target(const char *path, char **target_out, bool *exists_out, s
 			struct proton_error *err)
 {
 	struct stat link;
-	char *target;
 
 	*exists_out = stat(path, st_out) == 0;
 	if (!*exists_out && errno != ENOENT)
@@ -125,26 +123,11 @@ int file_replace_target(const char *path, char **target_out, bool *exists_out, s
 			       S_ISDIR(st_out->st_mode) ? "a directory" : "not a regular file");
 	if (*exists_out && faccessat(AT_FDCWD, path, W_OK, AT_EACCESS) < 0)
 		return err_errno(err, errno, "cannot write %s", path);
-	target = *exists_out ? realpath(path, NULL) : strdup(path);
+	char *target = *exists_out ? realpath(path, NULL) : strdup(path);
 	if (!target)
 		return err_errno(err, errno, "cannot write %s", path);
 	*target_out = target;
 	return PROTON_OK;
-}
-
-/* Opens a new file, never as a closed standard stream: messages would go into it. */
-static int open_new(const char *path, mode_t mode)
-{
-	int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
-	int moved;
-
-	if (fd < 0 || fd > STDERR_FILENO)
-		return fd;
-	moved = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
-	if (moved < 0)
-		return fd;
-	close(fd);
-	return moved;
 }
 
 /* Creates a new, locked file; -1: errno. */
@@ -152,7 +135,6 @@ static int create_temporary(struct file_replace *file)
 {
 	for (int attempt = 0; attempt < ATTEMPTS; attempt++) {
 		struct stat st;
-		int fd;
 
 		free(file->temporary);
 		file->temporary = temporary_name(file->path);
@@ -160,7 +142,10 @@ static int create_temporary(struct file_replace *file)
 			errno = ENOMEM;
 			return -1;
 		}
-		fd = open_new(file->temporary, file->has_earlier ? 0600 : 0666);
+		int fd = open(file->temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
+			      file->has_earlier ? 0600 : 0666);
+		/* Never as a closed standard stream: messages would go into it. */
+		fd = descriptor_move(fd, STDERR_FILENO + 1);
 		if (fd < 0 && errno != EEXIST)
 			return -1;
 		if (fd < 0)
@@ -177,13 +162,12 @@ static int create_temporary(struct file_replace *file)
 
 int file_replace_begin(struct file_replace *file, const char *path, struct proton_error *err)
 {
-	int status, fd;
-
 	*file = (struct file_replace){.out = {.fd = -1}};
-	status = file_replace_target(path, &file->path, &file->has_earlier, &file->earlier, err);
+	int status =
+		file_replace_target(path, &file->path, &file->has_earlier, &file->earlier, err);
 	if (status != PROTON_OK)
 		return status;
-	fd = create_temporary(file);
+	int fd = create_temporary(file);
 	if (fd < 0) {
 		status = err_errno(err, errno, "cannot write %s", path);
 		free(file->path);

@@ -5,7 +5,6 @@
  */
 #pragma once
 
-#include <stdbool.h>
 #include <sys/stat.h>
 
 #include "base/buf.h"

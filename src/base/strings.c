@@ -1,16 +1,10 @@
 /* Interned strings: hash index over a string pool. */
 #include "base/strings.h"
 
-#include <string.h>
-
 int strings_init(struct strings *strings, size_t reserve_bytes, struct proton_error *err)
 {
-	int status;
-
 	*strings = (struct strings){0};
-	status = region_reserve(&strings->pool, reserve_bytes, 1 << 16, 1, err);
-	if (status != PROTON_OK)
-		return status;
+	TRY(region_reserve(&strings->pool, reserve_bytes, 1 << 16, 1, err));
 	if (strings_add(strings, "", 0) == STRING_NONE) {
 		region_release(&strings->pool);
 		return err_nomem(err);
@@ -40,23 +34,19 @@ static uint32_t find_string(const struct strings *strings, const char *bytes, si
 
 uint32_t strings_add(struct strings *strings, const char *bytes, size_t length)
 {
-	uint64_t entry, hash;
-	uint32_t id, stored;
-	char *at;
-
 	if (length > STRING_MAX_BYTES)
 		length = STRING_MAX_BYTES;
-	hash = hash_bytes(bytes, length);
-	id = find_string(strings, bytes, length, hash);
+	uint64_t hash = hash_bytes(bytes, length);
+	uint32_t id = find_string(strings, bytes, length, hash);
 	if (id != STRING_NONE)
 		return id;
 	id = (uint32_t)(strings->used / 8);
-	entry = string_entry_bytes(length);
+	uint64_t entry = string_entry_bytes(length);
 	if (!region_reaches(&strings->pool, strings->used + entry) ||
 	    strings->used / 8 >= STRING_NONE - 1 || !hash_table_add(&strings->index, hash, id + 1))
 		return STRING_NONE;
-	at = (char *)strings->pool.base + strings->used;
-	stored = (uint32_t)length;
+	char *at = (char *)strings->pool.base + strings->used;
+	uint32_t stored = (uint32_t)length;
 	memcpy(at, &stored, sizeof(stored));
 	memcpy(at + 4, bytes, length); /* the NUL and the padding are already zero */
 	strings->used += entry;

@@ -8,10 +8,6 @@
  */
 #pragma once
 
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
 #include "base/hash.h"
 #include "base/region.h"
 

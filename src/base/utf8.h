@@ -14,7 +14,6 @@ static inline size_t utf8_sequence(const char *text, size_t length)
 	unsigned char first = p[0];
 	unsigned char low = 0x80; /* bounds of the second byte: no overlong forms, no surrogates */
 	unsigned char high = 0xbf;
-	size_t wanted;
 
 	if (first < 0x80)
 		return 1;
@@ -28,7 +27,7 @@ static inline size_t utf8_sequence(const char *text, size_t length)
 		low = 0x90;
 	else if (first == 0xf4)
 		high = 0x8f;
-	wanted = first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
+	size_t wanted = first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
 	if (length < wanted || p[1] < low || p[1] > high)
 		return 0;
 	for (size_t i = 2; i < wanted; i++)
@@ -72,11 +71,10 @@ static inline size_t utf8_decode(const char *text, size_t length, uint32_t *code
 static inline size_t utf8_encode(uint32_t code, char *text)
 {
 	static const unsigned char first[] = {0, 0, 0xc0, 0xe0, 0xf0}; /* bits, by length */
-	size_t length;
 
 	if (code > 0x10ffff || (code >= 0xd800 && code < 0xe000))
 		code = 0xfffd;
-	length = code < 0x80 ? 1 : code < 0x800 ? 2 : code < 0x10000 ? 3 : 4;
+	size_t length = code < 0x80 ? 1 : code < 0x800 ? 2 : code < 0x10000 ? 3 : 4;
 	for (size_t i = length - 1; i > 0; i--, code >>= 6)
 		text[i] = (char)(0x80 | (code & 0x3f));
 	text[0] = (char)(first[length] | code);

@@ -9,10 +9,7 @@
 #include <errno.h>
 #include <getopt.h>
 #include <poll.h>
-#include <stddef.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -122,7 +119,6 @@ static int connect_socket(int directory, const char *name)
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
 	uint64_t end_ns = clock_monotonic_ns() + CONNECT_NS;
 	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	int saved;
 
 	snprintf(address.sun_path, sizeof(address.sun_path), "/proc/self/fd/%d/%s", directory,
 		 name);
@@ -133,7 +129,7 @@ static int connect_socket(int directory, const char *name)
 			break;
 		poll(NULL, 0, STEP_MS);
 	}
-	saved = errno;
+	int saved = errno;
 	if (fd >= 0)
 		close(fd);
 	errno = saved;
@@ -143,11 +139,9 @@ static int connect_socket(int directory, const char *name)
 /* The program has ended: its socket would be found each time. */
 static void remove_socket(int directory, const char *name)
 {
-	int fd;
-
 	if (flock(directory, LOCK_EX | LOCK_NB) < 0)
 		return;
-	fd = connect_socket(directory, name); /* another may have taken the name */
+	int fd = connect_socket(directory, name); /* another may have taken the name */
 	if (fd < 0 && errno == ECONNREFUSED)
 		unlinkat(directory, name, 0);
 	else if (fd >= 0)
@@ -232,7 +226,6 @@ static bool take_reply(const struct ctl_options *options, const struct peer *pee
 	struct pollfd event = {.fd = peer->fd, .events = POLLIN};
 	uint64_t now = clock_monotonic_ns();
 	int wait_ms = now < end_ns ? (int)((end_ns - now) / 1000000) + 1 : 0;
-	ssize_t length;
 
 	if (poll(&event, 1, wait_ms) <= 0) {
 		message("%d (%s) has not answered in time; it may be stopped, or the command takes "
@@ -241,7 +234,7 @@ static bool take_reply(const struct ctl_options *options, const struct peer *pee
 			peer->pid, peer->label, peer->pid);
 		return false;
 	}
-	length = recv(peer->fd, reply, CONTROL_REPLY_MAX, 0);
+	ssize_t length = recv(peer->fd, reply, CONTROL_REPLY_MAX, 0);
 	if (length <= 0) {
 		message("%d (%s) has ended or refused the connection", peer->pid, peer->label);
 		return false;
@@ -266,14 +259,13 @@ static bool ask_peers(const struct ctl_options *options, struct peers *peers)
 							 1000000000u;
 	bool is_named = peers->count > 1 || options->command == CONTROL_STATUS;
 	bool ok = true;
-	size_t length;
 
 	memcpy(request.options, options->values, sizeof(request.options));
 	if (options->wants_memory)
 		request.options[CONTROL_MEMORY] = "1";
 	if (peers->count > 1 && options->command != CONTROL_STATUS)
 		request.options[CONTROL_OWN_PID] = "1";
-	length = control_request_write(&request, bytes, sizeof(bytes));
+	size_t length = control_request_write(&request, bytes, sizeof(bytes));
 	if (!length) {
 		message("the options are too long");
 		return false;

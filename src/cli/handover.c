@@ -2,11 +2,9 @@
 
 #include <limits.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <strings.h>
-#include <unistd.h>
 
+#include "base/array.h"
 #include "base/environment.h"
 #include "base/message.h"
 #include "cli/handover.h"
@@ -32,20 +30,18 @@ static char *last_separator(char *tools, char separator)
 static void clear_tool(const char *variable, char separator, const char *tool)
 {
 	const char *value = environment_get(variable);
-	char *tools = value ? strdup(value) : NULL;
+	AUTO_FREE char *tools = value ? strdup(value) : NULL;
 	size_t length = tools ? strlen(tools) : 0;
-	char *last;
 
 	if (length && separator == ':' && tools[length - 1] == ':')
 		tools[length - 1] = '\0';
-	last = tools ? last_separator(tools, separator) : NULL;
+	char *last = tools ? last_separator(tools, separator) : NULL;
 	if (last && strstr(last, tool)) {
 		*last = '\0';
 		setenv(variable, tools, 1);
 	} else if (tools && !last && strstr(tools, tool)) {
 		unsetenv(variable);
 	}
-	free(tools);
 }
 
 static void clear_amd_tools(void)
@@ -81,13 +77,11 @@ static bool report_failure(bool ok)
 bool handover_put_in_front(const char *variable, const char *saved, const char *first)
 {
 	const char *before = environment_get(variable);
-	char *joined = NULL;
-	bool ok;
+	AUTO_FREE char *joined = NULL;
+	bool ok = put_variable(saved, before) &&
+		  (!before || !*before || asprintf(&joined, "%s:%s", first, before) > 0);
 
-	ok = put_variable(saved, before) &&
-	     (!before || !*before || asprintf(&joined, "%s:%s", first, before) > 0);
 	ok = ok && put_variable(variable, joined ? joined : first);
-	free(joined);
 	return report_failure(ok);
 }
 
@@ -120,15 +114,12 @@ static char *absolute(const char *name)
 
 static bool put_family(const struct options *options)
 {
-	char *base = options->has_no_children ? NULL : absolute(options->name);
+	AUTO_FREE char *base = options->has_no_children ? NULL : absolute(options->name);
 	char pid[16];
-	bool ok;
 
 	snprintf(pid, sizeof(pid), "%d", (int)getpid());
-	ok = (base || options->has_no_children) && put_variable(HANDOVER_CHILDREN, base) &&
-	     put_variable(HANDOVER_PID, pid);
-	free(base);
-	return ok;
+	return (base || options->has_no_children) && put_variable(HANDOVER_CHILDREN, base) &&
+	       put_variable(HANDOVER_PID, pid);
 }
 
 bool handover_follow(const struct options *options)
@@ -156,13 +147,12 @@ static bool append_tool(const char *variable, char separator, const char *tool)
 {
 	const char *before = environment_get(variable);
 	char *joined = NULL;
-	bool ok;
 
 	if (!before || !*before)
 		return setenv(variable, tool, 1) == 0;
-	ok = asprintf(&joined, "%s%c%s%s", before, separator, tool, separator == ':' ? ":" : "") >
-		     0 &&
-	     setenv(variable, joined, 1) == 0;
+	bool ok = asprintf(&joined, "%s%c%s%s", before, separator, tool,
+			   separator == ':' ? ":" : "") > 0 &&
+		  setenv(variable, joined, 1) == 0;
 	free(joined);
 	return ok;
 }
@@ -231,7 +221,6 @@ static bool put_wait(const struct options *options)
 {
 	const char *after = options->start_after ? options->start_after : "0";
 	char *text;
-	bool ok;
 
 	if (!options->must_wait)
 		return true;
@@ -241,7 +230,7 @@ static bool put_wait(const struct options *options)
 			    : asprintf(&text, "%s %s", after,
 				       options->record_for ? options->record_for : "0")) < 0)
 		return false;
-	ok = put_variable(HANDOVER_WAIT, text);
+	bool ok = put_variable(HANDOVER_WAIT, text);
 	free(text);
 	return ok;
 }

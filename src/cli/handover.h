@@ -11,8 +11,6 @@
  */
 #pragma once
 
-#include <stdbool.h>
-#include <stddef.h>
 #include <string.h>
 #include <unistd.h>
 

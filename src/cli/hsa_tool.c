@@ -4,7 +4,6 @@
  * gets into children: ROCm 6 has no other way before the first call of HIP. The runtime closes
  * this library when it is shut down; libproton_inject.so stays.
  */
-#include <stdbool.h>
 #include <stdint.h>
 
 #include "cli/tool_session.h"

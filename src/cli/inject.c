@@ -14,11 +14,8 @@
  */
 #include <fcntl.h>
 #include <libproton/proton.h>
-#include <signal.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/message.h"
@@ -52,10 +49,9 @@ static bool is_lost; /* the profile could not be written */
 static bool is_empty(void)
 {
 	struct proton_counter counters[COUNTER_MAX];
-	int count;
 
 	proton_deactivate(session, true, NULL); /* waits for work in flight */
-	count = proton_statistics(session, counters, COUNTER_MAX, NULL);
+	int count = proton_statistics(session, counters, COUNTER_MAX, NULL);
 	for (int i = 0; i < count && i < COUNTER_MAX; i++)
 		if (counters[i].value)
 			return false;
@@ -138,11 +134,9 @@ static bool write_session(bool is_last)
 /* False after a message if the profile could not be written. */
 static bool end_session(bool is_last)
 {
-	bool ok;
-
 	if (is_child)
 		children_end_begins();
-	ok = write_session(is_last);
+	bool ok = write_session(is_last);
 	if (is_child)
 		children_leave();
 	return ok;
@@ -236,7 +230,6 @@ static int begin_session(const struct inject_options *from, const char *name, ui
 	};
 	static bool is_registered; /* after inject_return() */
 	sigset_t previous;
-	int status;
 
 	is_quiet = from->quiet[0] == '1';
 	/* Python call stacks need the package, which starts its own session. */
@@ -248,7 +241,7 @@ static int begin_session(const struct inject_options *from, const char *name, ui
 		return listen_for_commands(from->wait, &options, err);
 	/* From here on the handler takes signals, or the working file would remain. */
 	inject_signals_hold(&previous);
-	status = proton_start(&options, &session, err);
+	int status = proton_start(&options, &session, err);
 	if (status == PROTON_OK) {
 		owner = getpid();
 		atomic_store(&is_finished, false);
@@ -351,11 +344,9 @@ bool inject_is_ended_by_signal(void)
 
 bool inject_leave(void)
 {
-	bool is_idle;
-
 	if (!inject_is_owner() || atomic_exchange(&is_finished, true))
 		return false;
-	is_idle = is_empty();
+	bool is_idle = is_empty();
 	if (end_session(false) && !is_idle)
 		inject_exec_detach(); /* the name belongs to another process */
 	atomic_store(&is_ended, true);
@@ -377,11 +368,10 @@ void inject_return(void)
 void inject_wrapper_closes_error(void)
 {
 	static bool has_copy;
-	int fd;
 
 	if (is_used || !inject_is_owner() || has_copy)
 		return;
-	fd = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+	int fd = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
 	if (fd >= 0)
 		message_set_fd(fd);
 	has_copy = fd >= 0;

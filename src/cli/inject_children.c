@@ -7,7 +7,6 @@
 #include <limits.h>
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -63,20 +62,18 @@ static struct ledger *find_ledger(pid_t process)
 	struct ledger *ledger = NULL;
 	struct dirent *entry;
 	char path[64];
-	DIR *stream;
 
 	if (process <= 0)
 		return NULL;
 	snprintf(path, sizeof(path), "/proc/%d/fd", (int)process);
-	stream = opendir(path);
+	DIR *stream = opendir(path);
 	while (stream && !ledger && (entry = readdir(stream))) {
 		char text[sizeof(wanted)];
 		ssize_t length = readlinkat(dirfd(stream), entry->d_name, text, sizeof(text));
-		int fd;
 
 		if (length != sizeof(wanted) - 1 || memcmp(text, wanted, (size_t)length) != 0)
 			continue;
-		fd = openat(dirfd(stream), entry->d_name, O_RDWR | O_CLOEXEC);
+		int fd = openat(dirfd(stream), entry->d_name, O_RDWR | O_CLOEXEC);
 		ledger = map_ledger(fd);
 		if (fd >= 0)
 			close(fd);
@@ -147,12 +144,11 @@ bool children_report(pid_t root, const char *part, const char *summary)
 {
 	/* Search again: it may have exited, or run another program now. */
 	struct ledger *ledger = find_ledger(root);
-	bool ok;
 
 	if (!ledger)
 		return false;
 	lock_ledger(ledger);
-	ok = !ledger->is_closed;
+	bool ok = !ledger->is_closed;
 	if (ok && ledger->reported.count++ == 0) {
 		snprintf(ledger->reported.first, sizeof(ledger->reported.first), "%s", part);
 		snprintf(ledger->reported.summary, sizeof(ledger->reported.summary), "%s", summary);
@@ -168,14 +164,12 @@ bool children_report(pid_t root, const char *part, const char *summary)
 static bool is_alive(int64_t process)
 {
 	char text[512], *end;
-	ssize_t length;
-	int fd;
 
 	snprintf(text, sizeof(text), "/proc/%lld/stat", (long long)process);
-	fd = open(text, O_RDONLY | O_CLOEXEC);
+	int fd = open(text, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return false;
-	length = read(fd, text, sizeof(text) - 1);
+	ssize_t length = read(fd, text, sizeof(text) - 1);
 	close(fd);
 	if (length < 0)
 		return false;
@@ -242,11 +236,10 @@ void children_take_name(const char *base, struct children *children)
 					 children->first);
 	bool is_renamed = false;
 	struct dirent *entry;
-	DIR *stream;
 
 	snprintf(directory, sizeof(directory), "%.*s", (int)(slash ? slash - base + 1 : 2),
 		 slash ? base : "./");
-	stream = opendir(directory);
+	DIR *stream = opendir(directory);
 	while (stream && (entry = readdir(stream))) {
 		char to[PATH_MAX];
 

@@ -3,8 +3,6 @@
 
 #include <dlfcn.h>
 #include <link.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/array.h"

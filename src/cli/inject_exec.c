@@ -14,8 +14,6 @@
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -344,12 +342,12 @@ HERE int execlp(const char *file, const char *first, ...)
 
 HERE int execle(const char *path, const char *first, ...)
 {
-	char **argv, **environment;
+	char **argv;
 	va_list args;
 
 	va_start(args, first);
 	COLLECT(first, args, argv);
-	environment = va_arg(args, char **);
+	char **environment = va_arg(args, char **);
 	va_end(args);
 	return run_program(path, false, argv, environment);
 }
@@ -361,11 +359,10 @@ static int spawn_program(__typeof__(posix_spawn) *real, bool is_searched, pid_t 
 			 const posix_spawnattr_t *attributes, char *const *argv, char *const *given)
 {
 	struct plan plan = make_plan(name, is_searched, true, given);
-	char **words;
 
 	if (!plan.is_followed)
 		return real(pid, name, actions, attributes, argv, given);
-	words = alloca(environment_words(given) * sizeof(*words));
+	char **words = alloca(environment_words(given) * sizeof(*words));
 	make_environment(given, plan.preload, words, alloca(environment_bytes(plan.preload)));
 	return real(pid, name, actions, attributes, argv, words);
 }

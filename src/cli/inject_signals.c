@@ -13,8 +13,6 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
-#include <stdbool.h>
-#include <stddef.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -83,12 +81,10 @@ static void on_signal(int number)
 
 static int set_as_library(int number, const struct sigaction *action, struct sigaction *old)
 {
-	struct sigaction ours;
-
 	if (!action || action->sa_handler == SIG_DFL)
 		return real_sigaction(number, action, old);
 	library_handler = action->sa_handler;
-	ours = *action;
+	struct sigaction ours = *action;
 	ours.sa_handler = on_signal;
 	library_action = ours;
 	return real_sigaction(number, &ours, old);

@@ -9,8 +9,6 @@
 #include <fcntl.h>
 #include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -72,13 +70,12 @@ static bool ask_python(const char *python, const char *module, char *answer, siz
 {
 	size_t length = 0;
 	int fds[2], status;
-	pid_t pid;
 
 	if (pipe(fds) != 0) {
 		start_errno = errno;
 		return false;
 	}
-	pid = fork();
+	pid_t pid = fork();
 	if (pid < 0)
 		start_errno = errno;
 	if (pid == 0) {
@@ -122,7 +119,6 @@ static enum verdict judge_answer(const char *path, const char *module,
 				 struct interpreter *interpreter)
 {
 	char answer[3 * PATH_MAX] = "";
-	const char *executable;
 	enum verdict verdict = VERDICT_BROKEN;
 
 	if (!ask_python(path, module, answer, sizeof(answer)))
@@ -131,7 +127,7 @@ static enum verdict judge_answer(const char *path, const char *module,
 		if (strcmp(answer, verdict_names[i]) == 0)
 			verdict = (enum verdict)i;
 	/* The last byte is a NUL; the fields of a truncated answer are empty strings. */
-	executable = answer + strlen(answer) + 1;
+	const char *executable = answer + strlen(answer) + 1;
 	copy_path(interpreter->path, path);
 	copy_path(interpreter->executable, executable);
 	copy_path(interpreter->package, executable + strlen(executable) + 1);
@@ -176,11 +172,10 @@ static bool python_directory(char path[PATH_MAX])
 	static const char in_package[] = "/triton_proton/bin";
 	static const char above[] = "/../../../../../bin";
 	char own[PATH_MAX];
-	size_t length;
 
 	if (!search_own_directory(own))
 		return false;
-	length = strlen(own);
+	size_t length = strlen(own);
 	if (length + sizeof(above) > sizeof(own) || length < sizeof(in_package) ||
 	    strcmp(own + length - sizeof(in_package) + 1, in_package) != 0) {
 		memcpy(path, own, sizeof(own));
@@ -208,14 +203,13 @@ static size_t list_candidates(char paths[4][PATH_MAX])
 static bool use_python(const char *name, const char *what, const char *module,
 		       struct interpreter *found)
 {
-	enum verdict verdict;
 	char path[PATH_MAX];
 
 	if (search_path(name, path) != SEARCH_PROGRAM) {
 		message("cannot run %s'%s': program not found", what, name);
 		return false;
 	}
-	verdict = judge_answer(path, module, found);
+	enum verdict verdict = judge_answer(path, module, found);
 	explain(verdict, path, module);
 	return verdict == VERDICT_GOOD;
 }
@@ -231,11 +225,10 @@ bool interpreter_find(const char *module, struct interpreter *found)
 	enum verdict best = VERDICT_GOOD; /* the most informative failure */
 	char paths[4][PATH_MAX];
 	size_t best_path = 0;
-	size_t count;
 
 	if (named && named[0] != '\0')
 		return use_python(named, "PROTON_PYTHON=", module, found);
-	count = list_candidates(paths);
+	size_t count = list_candidates(paths);
 	for (size_t i = 0; i < count; i++) {
 		enum verdict verdict = judge_answer(paths[i], module, found);
 

@@ -14,8 +14,6 @@
 #include <glob.h>
 #include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/array.h"
@@ -72,7 +70,7 @@ static char *quote_path(const char *directory)
 static char *find_next_to(void)
 {
 	char directory[PATH_MAX];
-	char *quoted = search_own_directory(directory) ? quote_path(directory) : NULL;
+	AUTO_FREE char *quoted = search_own_directory(directory) ? quote_path(directory) : NULL;
 	char *path = NULL;
 
 	for (size_t i = 0; quoted && i < ARRAY_LENGTH(library_patterns) && !path; i++) {
@@ -83,7 +81,6 @@ static char *find_next_to(void)
 		path = match_pattern(pattern);
 		free(pattern);
 	}
-	free(quoted);
 	return path;
 }
 
@@ -171,11 +168,10 @@ static char **make_argv(const struct options *options, const char *python)
 void launch_tool(const struct options *options)
 {
 	struct interpreter python;
-	char **argv;
 
 	if (!interpreter_find("", &python))
 		return;
-	argv = make_argv(options, python.path);
+	char **argv = make_argv(options, python.path);
 	if (argv)
 		execv(python.path, argv);
 	message("cannot run %s: %s", python.path, strerror(errno));
@@ -186,8 +182,6 @@ void launch_python(const struct options *options)
 {
 	struct interpreter python;
 	char hook[PATH_MAX + 16];
-	char *library;
-	char **argv;
 
 	if (options->kind == TARGET_PYTHON
 		    ? !interpreter_use(options->target, &python)
@@ -207,8 +201,8 @@ void launch_python(const struct options *options)
 			python.package);
 		return;
 	}
-	argv = make_argv(options, python.path);
-	library = find_in_package(python.package);
+	char **argv = make_argv(options, python.path);
+	char *library = find_in_package(python.package);
 	if (!argv) {
 		message("out of memory");
 	} else if (handover_export(options, library, false) &&
@@ -303,13 +297,12 @@ static bool hand_over(const struct options *options, const char *program, const 
 void launch_program(const struct options *options, const char *library_directory)
 {
 	char program[PATH_MAX];
-	char *library = find_program(options->target, program) ? find_library(library_directory)
-							       : NULL;
+	AUTO_FREE char *library =
+		find_program(options->target, program) ? find_library(library_directory) : NULL;
 
 	if (library && hand_over(options, program, library)) {
 		/* The word before the arguments is the target as typed: argv[0]. */
 		execv(program, options->arguments - 1);
 		message("cannot run '%s': %s", program, strerror(errno));
 	}
-	free(library);
 }

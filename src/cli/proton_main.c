@@ -3,7 +3,6 @@
  * options into the environment and replaces itself by the target: process id, signals, terminal and
  * exit status are those of the target.
  */
-#include <stddef.h>
 #include <string.h>
 
 #include "base/guest.h"
@@ -19,14 +18,13 @@
 int main(int argc, char **argv)
 {
 	struct options options;
-	enum options_result result;
 
 	standard_occupy();
 	if (argc > 1 && strcmp(argv[1], "ctl") == 0)
 		return ctl_run(argc - 1, argv + 1);
 	if (argc > 1 && strcmp(argv[1], "watch") == 0)
 		return watch_run(argc - 1, argv + 1);
-	result = options_parse(argc, argv, &options);
+	enum options_result result = options_parse(argc, argv, &options);
 	if (result == OPTIONS_DONE)
 		return 0;
 	if (result == OPTIONS_RUN && options.kind == TARGET_TOOL) {

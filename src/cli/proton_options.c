@@ -4,8 +4,6 @@
 #include <getopt.h>
 #include <libproton/proton.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/array.h"
@@ -209,11 +207,11 @@ enum options_result options_parse(int argc, char **argv, struct options *options
 {
 	const struct option_table table = {rows, ARRAY_LENGTH(rows), options};
 	struct proton_error err = {0};
-	enum options_result result;
 	bool is_separated = false;
 
 	*options = (struct options){0};
-	result = options_read(&table, 1, &is_separated, argc, argv, "proton", &err);
+	enum options_result result =
+		options_read(&table, 1, &is_separated, argc, argv, "proton", &err);
 	if (result == OPTIONS_HELP) {
 		fputs(usage, stdout);
 		options_print(&table, 1);
@@ -232,13 +230,12 @@ enum options_result options_parse(int argc, char **argv, struct options *options
 static const char *suffix_of(const struct options *options, bool is_ranked)
 {
 	const char *name = options->format;
-	const struct export_format *format;
 
 	if (!name)
 		name = options->data && strcmp(options->data, "trace") == 0 ? "chrome_trace"
 		       : is_ranked                                          ? "proton"
 									    : "hatchet";
-	format = export_format_find(name);
+	const struct export_format *format = export_format_find(name);
 	return format ? format->suffix : NULL;
 }
 
@@ -249,8 +246,7 @@ static bool check_name(const struct options *options)
 	bool no_clobber = options->no_clobber || target_env_no_clobber();
 	struct proton_error err;
 	bool is_ranked = false;
-	bool is_valid;
-	char *stem = NULL;
+	AUTO_FREE char *stem = NULL;
 
 	if (!*name) {
 		message("the output name is empty; use a file name, or - for standard output");
@@ -262,13 +258,12 @@ static bool check_name(const struct options *options)
 		message("output format \"proton\" cannot be written to standard output");
 		return false;
 	}
-	is_valid = target_stem(name, &stem, &err) == PROTON_OK &&
-		   rank_resolve(&stem, true, &is_ranked, &err) == PROTON_OK &&
-		   target_check_all(stem, suffix_of(options, is_ranked), no_clobber, &err) ==
-			   PROTON_OK;
+	bool is_valid = target_stem(name, &stem, &err) == PROTON_OK &&
+			rank_resolve(&stem, true, &is_ranked, &err) == PROTON_OK &&
+			target_check_all(stem, suffix_of(options, is_ranked), no_clobber, &err) ==
+				PROTON_OK;
 	if (!is_valid)
 		message("%s", err.text);
-	free(stem);
 	return is_valid;
 }
 
@@ -278,7 +273,6 @@ static bool check_package(const struct options *options)
 	bool is_python = options->context && strncmp(options->context, "python", 6) == 0;
 	bool has_scopes = !is_python || strchr(options->context, '+');
 	enum rank_names names = RANK_NAMES_AUTO;
-	const char *refused;
 
 	if (options->wants_modules && !has_scopes) {
 		message("--modules needs a context with scopes; use -c python+scopes");
@@ -287,16 +281,16 @@ static bool check_package(const struct options *options)
 	if (options->kind != TARGET_PROGRAM)
 		return true;
 	rank_names_read(&names, NULL);
-	refused = options->hook                    ? "-k"
-		  : names == RANK_NAMES_MERGE      ? "--ranks merge"
-		  : names == RANK_NAMES_MERGE_KEEP ? "--ranks merge"
-		  : !has_scopes                    ? "-c python"
-		  : is_python                      ? "-c python+scopes"
-		  : options->wants_modules         ? "--modules"
-		  : options->wants_torch_ops       ? "--torch-ops"
-		  : options->wants_shapes          ? "--shapes"
-		  : options->wants_backward        ? "--backward"
-						   : NULL;
+	const char *refused = options->hook                    ? "-k"
+			      : names == RANK_NAMES_MERGE      ? "--ranks merge"
+			      : names == RANK_NAMES_MERGE_KEEP ? "--ranks merge"
+			      : !has_scopes                    ? "-c python"
+			      : is_python                      ? "-c python+scopes"
+			      : options->wants_modules         ? "--modules"
+			      : options->wants_torch_ops       ? "--torch-ops"
+			      : options->wants_shapes          ? "--shapes"
+			      : options->wants_backward        ? "--backward"
+							       : NULL;
 	if (refused)
 		message("%s works only with Python scripts and modules; remove it, or run a "
 			"script",

@@ -1,9 +1,6 @@
 /* Command-line options of proton. */
 #pragma once
 
-#include <stdbool.h>
-#include <stddef.h>
-
 #include "base/option_table.h"
 
 enum target_kind {

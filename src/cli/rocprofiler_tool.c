@@ -4,8 +4,6 @@
  * because ROCm aborts a program in which rocprofiler_configure() is visible and rocprofiler-sdk is
  * missing; libproton_inject.so is visible in every program that `proton` starts.
  */
-#include <stddef.h>
-#include <stdint.h>
 
 #include <libproton/proton.h>
 
@@ -43,11 +41,10 @@ HERE struct result *rocprofiler_configure(uint32_t version, const char *version_
 					  uint32_t priority, void *client)
 {
 	static struct result changed;
-	struct result *made;
 
 	if (is_refused())
 		return NULL;
-	made = proton_rocprofiler_configure(version, version_text, priority, client);
+	struct result *made = proton_rocprofiler_configure(version, version_text, priority, client);
 	if (!made) {
 		start_session(); /* which reports why, unless a session is live */
 		return NULL;

@@ -3,8 +3,6 @@
 
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <strings.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -38,22 +36,20 @@ static bool is_python_name(const char *name)
 static void add_word(struct out *text, const char *word)
 {
 	size_t space = 4 * strlen(word) + 16;
-	char *quoted = malloc(space);
+	AUTO_FREE char *quoted = malloc(space);
 
 	if (text->length)
 		out_byte(text, ' ');
 	if (quoted)
 		shell_quote(quoted, space, word);
 	out_text(text, quoted ? quoted : word);
-	free(quoted);
 }
 
 /* PROBLEM: use "proton OPTIONS -- BEFORE TARGET ARGUMENTS", with the user's words. */
 static void advise_user(const char *problem, const char *before, const struct options *options,
 			const char *target)
 {
-	struct out text;
-	char *command;
+	AT_END(out_fini) struct out text;
 	size_t length;
 
 	out_init(&text, -1);
@@ -66,18 +62,15 @@ static void advise_user(const char *problem, const char *before, const struct op
 	add_word(&text, target);
 	for (char **word = options->arguments; *word; word++)
 		add_word(&text, *word);
-	command = out_take(&text, &length);
+	AUTO_FREE char *command = out_take(&text, &length);
 	message("%s: use %s", problem, command ? command : "proton -- PROGRAM");
-	free(command);
-	out_fini(&text);
 }
 
 /* `before`: the program that runs the target; NULL: it runs itself, from its directory. */
 static bool refuse_target(const char *kind, const char *before, const struct options *options)
 {
 	const char *target = options->target;
-	char *problem = NULL;
-	char *here = NULL;
+	char *problem = NULL, *here = NULL;
 
 	if (!before && !strchr(target, '/') && asprintf(&here, "./%s", target) < 0)
 		here = NULL;
@@ -93,11 +86,10 @@ static bool refuse_target(const char *kind, const char *before, const struct opt
 static const char *interpreter_of(char *head)
 {
 	char *word = head + 2;
-	char *next;
 
 	head[strcspn(head, "\n")] = '\0';
 	word += strspn(word, " \t");
-	next = word + strcspn(word, " \t");
+	char *next = word + strcspn(word, " \t");
 	if (*next)
 		*next++ = '\0';
 	if (strcmp(basename(word), "env") != 0)

@@ -4,7 +4,6 @@
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
@@ -55,10 +54,9 @@ enum search_result search_path(const char *name, char path[PATH_MAX])
 bool search_own_directory(char path[PATH_MAX])
 {
 	ssize_t length = readlink("/proc/self/exe", path, PATH_MAX - 1);
-	char *slash;
 
 	path[length < 0 ? 0 : length] = '\0';
-	slash = strrchr(path, '/');
+	char *slash = strrchr(path, '/');
 	if (slash)
 		*slash = '\0';
 	return slash != NULL;
@@ -165,8 +163,6 @@ static bool needs_first_place(const char *path)
 	static const char second[] = "n.so"; /* split, or this program would match */
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
 	struct stat status;
-	size_t length;
-	void *bytes;
 	bool found = false;
 
 	if (fd < 0)
@@ -175,8 +171,8 @@ static bool needs_first_place(const char *path)
 		close(fd);
 		return false;
 	}
-	length = status.st_size < NAMES_BYTES ? (size_t)status.st_size : NAMES_BYTES;
-	bytes = mmap(NULL, length, PROT_READ, MAP_PRIVATE, fd, 0);
+	size_t length = status.st_size < NAMES_BYTES ? (size_t)status.st_size : NAMES_BYTES;
+	void *bytes = mmap(NULL, length, PROT_READ, MAP_PRIVATE, fd, 0);
 	close(fd);
 	if (bytes == MAP_FAILED)
 		return false;
@@ -197,8 +193,6 @@ enum program_kind program_kind(const char *path, char file[PATH_MAX])
 
 	snprintf(file, PATH_MAX, "%s", path);
 	for (int depth = 0; depth < SCRIPT_DEPTH_MAX; depth++) {
-		enum program_kind kind;
-
 		if (is_privileged(file))
 			return PROGRAM_PRIVILEGED;
 		if (!search_read_head(file, head.bytes, sizeof(head.bytes),
@@ -210,7 +204,7 @@ enum program_kind program_kind(const char *path, char file[PATH_MAX])
 		}
 		if (head.length < SELFMAG || memcmp(head.bytes, ELFMAG, SELFMAG) != 0)
 			return PROGRAM_UNKNOWN;
-		kind = kind_of_elf(&head);
+		enum program_kind kind = kind_of_elf(&head);
 		return kind == PROGRAM_DYNAMIC && needs_first_place(file) ? PROGRAM_SANITIZED
 									  : kind;
 	}

@@ -3,9 +3,7 @@
 
 #include <dlfcn.h>
 #include <limits.h>
-#include <stdbool.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "base/environment.h"
 #include "cli/handover.h"
@@ -23,17 +21,15 @@ static void start_session(void)
 {
 	Dl_info info;
 	char path[PATH_MAX];
-	const char *slash;
-	void *library, *symbol;
 	int (*inject)(void);
 
 	if (!dladdr(&tool_is_ours, &info) || !info.dli_fname)
 		return;
-	slash = strrchr(info.dli_fname, '/');
+	const char *slash = strrchr(info.dli_fname, '/');
 	snprintf(path, sizeof(path), "%.*slibproton_inject.so",
 		 slash ? (int)(slash + 1 - info.dli_fname) : 0, info.dli_fname);
-	library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-	symbol = library ? dlsym(library, "InitializeInjection") : NULL;
+	void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+	void *symbol = library ? dlsym(library, "InitializeInjection") : NULL;
 	if (!symbol)
 		return;
 	memcpy(&inject, &symbol, sizeof(inject)); /* a pointer to code */

@@ -6,10 +6,7 @@
 #include <math.h>
 #include <poll.h>
 #include <signal.h>
-#include <stddef.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "backend/cuda/pm_sampling.h"
@@ -247,7 +244,6 @@ static void put_line(struct out *out, const struct watch *watch, const struct up
 static int print_update(struct watch *watch, const struct update *update, struct proton_error *err)
 {
 	struct out out;
-	int status;
 
 	for (size_t i = 0; i < PM_COLUMNS; i++)
 		watch->history[i][watch->updates % HISTORY] = mean_of(update, i);
@@ -259,7 +255,7 @@ static int print_update(struct watch *watch, const struct update *update, struct
 		put_screen(&out, watch, update);
 	else
 		put_line(&out, watch, update);
-	status = out_finish(&out, err);
+	int status = out_finish(&out, err);
 	out_fini(&out);
 	return status;
 }
@@ -269,14 +265,12 @@ static int print_update(struct watch *watch, const struct update *update, struct
 /* The driver without what CUDA_INJECTION64_PATH names, and with the GPUs' order of nvidia-smi. */
 static int begin_driver(struct watch *watch, struct proton_error *err)
 {
-	int status, count = 0;
+	int count = 0;
 
 	unsetenv("CUDA_INJECTION64_PATH");
 	unsetenv("CUDA_VISIBLE_DEVICES");
 	setenv("CUDA_DEVICE_ORDER", "PCI_BUS_ID", 1);
-	status = driver_load_cuda(FOR_RECORDING, err);
-	if (status != PROTON_OK)
-		return status;
+	TRY(driver_load_cuda(FOR_RECORDING, err));
 	if (!libcuda.cuInit || libcuda.cuInit(0) != 0 || libcuda.cuDeviceGetCount(&count) != 0)
 		return err_set(err, PROTON_E_UNSUPPORTED,
 			       "CUDA cannot be initialized; see whether nvidia-smi works");
@@ -340,7 +334,6 @@ int watch_run(int argc, char **argv)
 	struct proton_error err = {0};
 	enum options_result result =
 		options_read(&table, 1, NULL, argc, argv, "proton watch", &err);
-	int status;
 
 	if (result == OPTIONS_HELP) {
 		fputs(usage, stdout);
@@ -360,7 +353,7 @@ int watch_run(int argc, char **argv)
 	sigaction(SIGINT, &action, NULL);
 	sigaction(SIGTERM, &action, NULL);
 	watch.is_terminal = isatty(STDOUT_FILENO);
-	status = begin_driver(&watch, &err);
+	int status = begin_driver(&watch, &err);
 	if (status == PROTON_OK)
 		status = run(&watch, &err);
 	pm_sampling_close(watch.pm);

@@ -4,7 +4,6 @@
 #include <libproton/proton.h>
 #include <limits.h>
 #include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/array.h"
@@ -49,11 +48,10 @@ bool which_print(void)
 {
 	char own[PATH_MAX] = "";
 	struct interpreter python;
-	bool is_found;
 
 	if (readlink("/proc/self/exe", own, sizeof(own) - 1) > 0)
 		printf("this program: %s (%s)\n", own, PROTON_VERSION);
-	is_found = interpreter_find("", &python);
+	bool is_found = interpreter_find("", &python);
 	if (is_found)
 		printf("Python: %s\npackage: %s\n", python.executable, python.package);
 	for (size_t i = 0; i < ARRAY_LENGTH(names); i++)

@@ -9,10 +9,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <pthread.h>
-#include <stdbool.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <strings.h>
 #include <unistd.h>
 
@@ -241,12 +238,11 @@ static void filter_hsa(const uint64_t *unique_ids, struct list *list)
 {
 	const char *value = environment_get("ROCR_VISIBLE_DEVICES");
 	const struct list all = *list;
-	struct slice rest;
 
 	if (!value)
 		return;
 	list->count = 0;
-	for (rest = slice_of(value); rest.length && list->count < all.count;) {
+	for (struct slice rest = slice_of(value); rest.length && list->count < all.count;) {
 		struct slice entry = trim(slice_take_until(&rest, ','));
 		long gpu = entry.length && toupper((unsigned char)*entry.at) == 'G'
 				   ? find_only(entry, unique_ids, &all)

@@ -15,11 +15,9 @@
 #include "driver/amd_library.h"
 
 #include <dlfcn.h>
-#include <limits.h>
 #include <link.h>
 #include <stdatomic.h>
 #include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/array.h"
@@ -147,11 +145,10 @@ static bool try_triton(struct search *search)
 	const char *directory = library_search_value(entry->directory);
 	const char *file = library_search_value(entry->file);
 	char path[PATH_MAX];
-	bool exists;
 
 	if (!file || !directory || *file == '/')
 		return library_search_named(&search->in, file ? entry->file : entry->directory);
-	exists = find_file(directory, file, path);
+	bool exists = find_file(directory, file, path);
 	library_search_note(&search->in, path);
 	if (exists)
 		library_search_file(&search->in, path);
@@ -189,8 +186,6 @@ static int find_wheel(struct dl_phdr_info *info, size_t size, void *user)
 /* The directory of the process's libamdhip64; "" if unknown. */
 static void find_home(struct search *search)
 {
-	char *slash;
-
 	if (!find_loaded(&entries[AMD_HIP], search->home)) {
 		const char *file = library_search_value(entries[AMD_HIP].file);
 
@@ -200,7 +195,7 @@ static void find_home(struct search *search)
 		}
 		snprintf(search->home, sizeof(search->home), "%s", file);
 	}
-	slash = strrchr(search->home, '/');
+	char *slash = strrchr(search->home, '/');
 	if (slash)
 		*slash = '\0';
 	else
@@ -312,11 +307,10 @@ static struct search search_for(enum amd_library library)
 void *amd_library_open(enum amd_library library, struct proton_error *err)
 {
 	void *known = atomic_load_explicit(&handles[library], memory_order_acquire);
-	struct search search;
 
 	if (known)
 		return known;
-	search = search_for(library);
+	struct search search = search_for(library);
 	/*
 	 * The SDK gets into the global scope: librocprofiler-register, to which HIP gives its
 	 * functions, looks for it there, and otherwise for a name without version, which wheels do

@@ -3,7 +3,6 @@
 
 #include <dlfcn.h>
 #include <pthread.h>
-#include <stdatomic.h>
 #include <unistd.h>
 
 #include "base/array.h"
@@ -59,7 +58,6 @@ static const char *missing_for(unsigned users)
 static int load_cuda(enum driver_user user, struct proton_error *err)
 {
 	static bool is_loaded; /* some user has what it needs */
-	const char *missing;
 
 	if (!is_loaded) {
 		void *library = open_cuda();
@@ -70,7 +68,7 @@ static int load_cuda(enum driver_user user, struct proton_error *err)
 				       dlerror());
 		functions_bind(library, cuda_functions, ARRAY_LENGTH(cuda_functions), &libcuda);
 	}
-	missing = missing_for(user);
+	const char *missing = missing_for(user);
 	if (missing)
 		return err_set(err, user == FOR_RECORDING ? PROTON_E_VERSION : PROTON_E_UNSUPPORTED,
 			       "%s a newer driver: libcuda.so.1 does not provide %s",
@@ -103,20 +101,16 @@ static void begin_loading(void)
 
 int driver_load_cuda(enum driver_user user, struct proton_error *err)
 {
-	int status;
-
 	begin_loading();
-	status = load_cuda(user, err);
+	int status = load_cuda(user, err);
 	pthread_mutex_unlock(&lock);
 	return status;
 }
 
 int driver_load_hip(struct proton_error *err)
 {
-	int status;
-
 	begin_loading();
-	status = hip_driver_bind(&libhip, err);
+	int status = hip_driver_bind(&libhip, err);
 	pthread_mutex_unlock(&lock);
 	return status;
 }
@@ -136,10 +130,7 @@ int driver_look(struct proton_error *err)
 
 static int bind(bool is_amd, struct proton_error *err)
 {
-	int status = is_amd ? hip_driver_bind(&libhip, err) : load_cuda(FOR_INTRA, err);
-
-	if (status != PROTON_OK)
-		return status;
+	TRY(is_amd ? hip_driver_bind(&libhip, err) : load_cuda(FOR_INTRA, err));
 	driver = is_amd ? libhip : libcuda;
 	if (!is_amd && missing_for(FOR_CALIBRATION))
 		driver.cuModuleLoadData = NULL; /* which calibrate() checks */
@@ -149,11 +140,10 @@ static int bind(bool is_amd, struct proton_error *err)
 int driver_bind(bool is_amd, struct proton_error *err)
 {
 	enum vendor wanted = is_amd ? HIP : CUDA;
-	enum vendor now;
 	int status = PROTON_OK;
 
 	begin_loading();
-	now = atomic_load_explicit(&bound, memory_order_relaxed);
+	enum vendor now = atomic_load_explicit(&bound, memory_order_relaxed);
 	if (now == NONE)
 		status = bind(is_amd, err);
 	else if (now != wanted)
@@ -173,11 +163,10 @@ bool driver_cuda_synchronize(void *context)
 {
 	bool is_popped = false;
 	void *popped;
-	bool done;
 
 	if (libcuda.cuCtxPushCurrent(context) != 0)
 		return false;
-	done = libcuda.cuCtxSynchronize() == 0;
+	bool done = libcuda.cuCtxSynchronize() == 0;
 	/* If it stays pushed, the program continues in the wrong context: try twice. */
 	for (int tries = 0; tries < 2 && !is_popped; tries++)
 		is_popped = libcuda.cuCtxPopCurrent(&popped) == 0;

@@ -55,11 +55,10 @@ static uint32_t add_device(const struct driver *from, bool is_hip, uint32_t ordi
 static uint32_t find_device(const struct driver *from, bool is_hip, uint32_t ordinal)
 {
 	static _Atomic uint32_t known[2][DEVICE_MAX]; /* id + 1 */
-	uint32_t id;
 
 	if (ordinal >= DEVICE_MAX)
 		return DEVICE_NONE;
-	id = atomic_load_explicit(&known[is_hip][ordinal], memory_order_relaxed);
+	uint32_t id = atomic_load_explicit(&known[is_hip][ordinal], memory_order_relaxed);
 	if (!id) {
 		id = add_device(from, is_hip, ordinal) + 1;
 		atomic_store_explicit(&known[is_hip][ordinal], id, memory_order_relaxed);

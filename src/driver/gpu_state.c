@@ -3,9 +3,7 @@
 
 #include <dlfcn.h>
 #include <stdatomic.h>
-#include <stdint.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "base/array.h"
 #include "base/clock.h"
@@ -149,11 +147,10 @@ static void sample_energy(struct gpu_state *gpu)
 static void sample_gpu(struct gpu_state *gpu)
 {
 	unsigned long long now = 0;
-	bool is_idle;
 
 	nvml.nvmlDeviceGetCurrentClocksThrottleReasons(gpu->handle, &now);
 	sample_energy(gpu);
-	is_idle = now & NVML_REASON_IDLE;
+	bool is_idle = now & NVML_REASON_IDLE;
 	if (is_idle && gpu->is_busy)
 		return;
 	if (!is_idle && !gpu->is_busy) {

@@ -2,8 +2,6 @@
 #include "driver/hip_driver.h"
 
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/array.h"
@@ -149,8 +147,7 @@ uint64_t hip_driver_timer_khz(int device)
 /* The current device's stream on which launches are waited for. */
 static int get_watcher(void **stream)
 {
-	int device = 0;
-	int lowest = 0;
+	int device = 0, lowest = 0;
 	int greatest;
 	int result = cuCtxGetDevice(&device);
 
@@ -265,15 +262,13 @@ bool hip_driver_is_likely(void)
 int hip_driver_bind(struct driver *out, struct proton_error *err)
 {
 	struct proton_error why;
-	const char *missing;
-	void *library;
 
 	if (out->cuCtxGetDevice)
 		return PROTON_OK;
-	library = amd_library_open(AMD_HIP, &why);
+	void *library = amd_library_open(AMD_HIP, &why);
 	if (!library)
 		return err_set(err, why.status, "AMD kernels require HIP: %s", why.text);
-	missing = hip_functions_bind(library);
+	const char *missing = hip_functions_bind(library);
 	if (missing)
 		return err_set(
 			err, PROTON_E_UNSUPPORTED,

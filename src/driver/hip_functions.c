@@ -28,12 +28,10 @@ static const char *find_missing(void)
 
 const char *hip_functions_bind(void *library)
 {
-	const char *missing;
-
 	MUTEX_HOLD(&lock);
 	if (find_missing())
 		functions_bind(library, functions, ARRAY_LENGTH(functions), &hip);
-	missing = find_missing();
+	const char *missing = find_missing();
 	/* release: pairs with hip_functions_find() */
 	atomic_store_explicit(&is_bound, true, memory_order_release);
 	return missing;
@@ -41,11 +39,9 @@ const char *hip_functions_bind(void *library)
 
 bool hip_functions_find(void)
 {
-	void *library;
-
 	if (atomic_load_explicit(&is_bound, memory_order_acquire))
 		return true;
-	library = amd_library_get_loaded(AMD_HIP);
+	void *library = amd_library_get_loaded(AMD_HIP);
 	if (library)
 		hip_functions_bind(library);
 	return library;

@@ -4,7 +4,6 @@
 #include <inttypes.h>
 
 #include "format/profile_view.h"
-#include "model/profile.h"
 
 #define MIB ((uint64_t)1 << 20)
 /* The cost of a profile includes columns of this many metrics. */

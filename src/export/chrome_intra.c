@@ -1,6 +1,5 @@
 /* Intra-kernel scopes in Chrome's trace event format, with the fields of upstream Proton. */
 #include <inttypes.h>
-#include <stdlib.h>
 
 #include "base/array.h"
 #include "export/chrome_text.h"
@@ -68,14 +67,13 @@ void chrome_intra_track(struct chrome_intra *intra, const struct timeline_track 
 static const char *name_of(struct chrome_intra *intra, uint32_t node)
 {
 	const struct profile *profile = intra->timeline->profile;
-	struct out made = OUT_IN_MEMORY;
+	AT_END(out_fini) struct out made = OUT_IN_MEMORY;
 	size_t length;
 
 	if (intra->names[node])
 		return intra->names[node];
 	chrome_quote_frame(profile, &made, profile->nodes[node].frame);
 	intra->names[node] = out_take(&made, &length);
-	out_fini(&made);
 	out_fail(intra->out, intra->names[node] ? 0 : ENOMEM);
 	return intra->names[node] ? intra->names[node] : "\"\"";
 }
@@ -85,7 +83,7 @@ static void add_run(struct chrome_intra *intra, const struct timeline_slice *sli
 {
 	const struct row_event *event = slice->event;
 	struct chrome_run run = {.start_ns = slice->start_ns};
-	struct out made = OUT_IN_MEMORY;
+	AT_END(out_fini) struct out made = OUT_IN_MEMORY;
 
 	out_text(&made, "\"cat\":");
 	out_text(&made, name_of(intra, slice->node));
@@ -97,7 +95,6 @@ static void add_run(struct chrome_intra *intra, const struct timeline_slice *sli
 		   event->start_ns, event->end_ns + event->detail, event->detail, event->flags);
 	chrome_call_stack(intra->timeline->profile, &made, slice->node);
 	run.args = out_take(&made, &run.length);
-	out_fini(&made);
 	if (run.args && ARRAY_ADD(intra->runs, intra->run_count, run))
 		return;
 	free(run.args);
@@ -159,14 +156,14 @@ static void write_ends(struct chrome_intra *intra, const struct timeline_slice *
 void chrome_intra_slice(struct chrome_intra *intra, const struct timeline_slice *slice)
 {
 	const struct chrome_run *run = NULL;
-	size_t count;
 
 	if (slice->event->kind == EVENT_UNIT) {
 		add_run(intra, slice);
 		return;
 	}
 	/* The run of the warp in which the slice started; NULL if its record is missing. */
-	count = ARRAY_COUNT_BEFORE(intra->run_count, i, intra->runs[i].start_ns <= slice->start_ns);
+	size_t count =
+		ARRAY_COUNT_BEFORE(intra->run_count, i, intra->runs[i].start_ns <= slice->start_ns);
 	if (intra->run_count)
 		run = &intra->runs[count ? count - 1 : 0];
 	if (slice->end_track) {

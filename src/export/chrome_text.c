@@ -90,14 +90,13 @@ static void write_double(struct out *out, double value, bool is_in_vector, bool 
 {
 	char digits[400]; /* DBL_MAX has 309 digits before the point */
 	const char *point = localeconv()->decimal_point;
-	char *at;
 
 	if (is_json && isfinite(value)) {
 		csv_number(out, value);
 		return;
 	}
 	snprintf(digits, sizeof(digits), is_in_vector ? "%g" : "%f", value);
-	at = strlen(point) == 1 ? strchr(digits, *point) : NULL;
+	char *at = strlen(point) == 1 ? strchr(digits, *point) : NULL;
 	if (at)
 		*at = '.';
 	out_text(out, is_json ? "null" : digits);
@@ -150,7 +149,7 @@ void chrome_values_quote(const struct chrome_values *values, struct out *out, ui
 {
 	char name[1024];
 	size_t length = profile_frame_text(values->timeline->profile, frame, name, sizeof(name));
-	struct out text = OUT_IN_MEMORY;
+	AT_END(out_fini) struct out text = OUT_IN_MEMORY;
 
 	out_bytes(&text, name, length < sizeof(name) ? length : sizeof(name) - 1);
 	for (uint32_t i = 0; i < values->count; i++) {
@@ -164,12 +163,11 @@ void chrome_values_quote(const struct chrome_values *values, struct out *out, ui
 	}
 	json_quote(out, text.bytes, text.length);
 	out_fail(out, text.errnum);
-	out_fini(&text);
 }
 
 void chrome_values_write(const struct chrome_values *values, struct out *out)
 {
-	struct out text = OUT_IN_MEMORY;
+	AT_END(out_fini) struct out text = OUT_IN_MEMORY;
 
 	for (int is_json = 0; is_json < 2; is_json++) {
 		out_text(out, is_json ? ",\"values\":{" : ",\"metrics\":{");
@@ -187,5 +185,4 @@ void chrome_values_write(const struct chrome_values *values, struct out *out)
 		out_byte(out, '}');
 	}
 	out_fail(out, text.errnum);
-	out_fini(&text);
 }

@@ -8,7 +8,6 @@
  */
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "base/array.h"
 #include "export/chrome_text.h"
@@ -384,11 +383,9 @@ int export_chrome_part(const struct profile *profile, const struct trace_part *p
 		       struct out *out, struct proton_error *err)
 {
 	struct chrome chrome = {.part = part, .out = out, .profile = profile};
-	struct out pending = OUT_IN_MEMORY;
-	int status = timeline_init(&chrome.timeline, profile, err);
+	AT_END(out_fini) struct out pending = OUT_IN_MEMORY;
 
-	if (status != PROTON_OK)
-		return status;
+	TRY(timeline_init(&chrome.timeline, profile, err));
 	if (part->gzip)
 		chrome.out = &pending;
 	if (part->count > 1)
@@ -400,8 +397,7 @@ int export_chrome_part(const struct profile *profile, const struct trace_part *p
 		.pid = OUT_IN_MEMORY,
 		.tid = OUT_IN_MEMORY,
 	};
-	status = write_events(&chrome, err);
-	out_fini(&pending);
+	int status = write_events(&chrome, err);
 	for (size_t i = 0; chrome.kept && i < profile->node_count; i++)
 		free(chrome.kept[i]);
 	FREE_ALL(chrome.kept, chrome.kept_length);
@@ -420,10 +416,9 @@ int export_chrome_gzip(const struct profile *profile, struct out *out, struct pr
 {
 	struct gzip_writer gzip;
 	struct trace_part part = {.count = 1, .name = "Trace", .gzip = &gzip};
-	int status;
 
 	gzip_begin(&gzip, out);
-	status = export_chrome_part(profile, &part, out, err);
+	int status = export_chrome_part(profile, &part, out, err);
 	gzip_end(&gzip);
 	return status;
 }

@@ -31,10 +31,8 @@ int export_to_file(const struct export_format *format, const struct profile *pro
 		   const char *path, bool no_clobber, struct proton_error *err)
 {
 	struct file_replace file;
-	int status = file_replace_begin(&file, path, err);
 
-	if (status != PROTON_OK)
-		return status;
+	TRY(file_replace_begin(&file, path, err));
 	file.is_exclusive = no_clobber;
 	return file_replace_end(&file, format->write(profile, &file.out, err), err);
 }

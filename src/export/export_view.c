@@ -1,8 +1,6 @@
 /* Views for output formats: order of the nodes, names in paths, values by device. */
 #include "export/export_view.h"
 
-#include <stdlib.h>
-
 #include "base/array.h"
 #include "export/bounds.h"
 #include "format/csv_write.h"
@@ -123,10 +121,9 @@ double *export_device_own(const struct export_view *view, const struct export_me
 		const struct profile_kernel *kernel;
 
 		for (uint32_t k = profile->nodes[i].first_kernel; k; k = kernel->next) {
-			uint64_t value;
-
 			kernel = &profile->kernels[k];
-			value = metric->field == KERNEL_COUNT ? kernel->count : kernel->total_ns;
+			uint64_t value = metric->field == KERNEL_COUNT ? kernel->count
+								       : kernel->total_ns;
 			if (device == EXPORT_ALL_DEVICES || device == kernel->device)
 				own[view->owner[i]] += (double)value;
 		}
@@ -169,8 +166,7 @@ int export_check_paths(const struct export_view *view, bool is_table, struct pro
 {
 	uint64_t max = bounds_output(view->profile);
 	uint64_t bytes = 0;
-	uint32_t level = 0;
-	uint32_t node = 0;
+	uint32_t level = 0, node = 0;
 
 	do {
 		if (is_table || is_written(view, node))

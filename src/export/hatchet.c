@@ -10,7 +10,6 @@
  * node.
  */
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "base/buf.h"
 #include "export/export.h"
@@ -576,12 +575,10 @@ static int export_tree(const struct profile *profile, struct out *out, enum layo
 		       struct proton_error *err)
 {
 	struct tree_writer writer = {.layout = layout, .out = out, .texts = OUT_IN_MEMORY};
-	int status = tree_plan_init(&writer.plan, profile, err);
 
-	if (status != PROTON_OK)
-		return status;
+	TRY(tree_plan_init(&writer.plan, profile, err));
 	json_writer_init(&writer.json, out, layout == LAYOUT_PRETTY);
-	status = encode_texts(&writer, err);
+	int status = encode_texts(&writer, err);
 	if (status == PROTON_OK) {
 		if (layout == LAYOUT_PRETTY)
 			out_byte(out, '\n'); /* as upstream */

@@ -5,7 +5,6 @@
  */
 #include <inttypes.h>
 #include <math.h>
-#include <stdlib.h>
 
 #include "base/array.h"
 #include "base/buf.h"
@@ -209,7 +208,7 @@ static void write_instrumented(struct html *html)
 
 static void write_cell(struct out *out, const struct out *text)
 {
-	struct out valid = OUT_IN_MEMORY;
+	AT_END(out_fini) struct out valid = OUT_IN_MEMORY;
 
 	text_write_utf8(&valid, text->bytes, text->length);
 	out_fail(out, text->errnum ? text->errnum : valid.errnum);
@@ -223,7 +222,6 @@ static void write_cell(struct out *out, const struct out *text)
 			out_byte(out, valid.bytes[i]);
 	}
 	out_text(out, "</td>");
-	out_fini(&valid);
 }
 
 static void write_duration(struct out *out, double ns)
@@ -240,7 +238,7 @@ static void write_duration(struct out *out, double ns)
 static void write_top(const struct export_view *view, struct out *out)
 {
 	const struct export_report *report = view->report;
-	struct out name = OUT_IN_MEMORY;
+	AT_END(out_fini) struct out name = OUT_IN_MEMORY;
 	uint64_t whole = 0;
 
 	for (size_t i = 0; i < report->kernel_count; i++)
@@ -264,7 +262,6 @@ static void write_top(const struct export_view *view, struct out *out)
 	}
 	out_text(out,
 		 "</tbody></table></section>\n<script type=\"application/json\" id=\"profile\">");
-	out_fini(&name);
 }
 
 /* ------------------------------------------------------------------ the page */
@@ -310,7 +307,7 @@ void export_html(struct export_view *view, struct out *out)
 {
 	struct export_report *report = view->report;
 	const struct profile_trace *trace = view->profile->trace;
-	struct out json = OUT_IN_MEMORY;
+	AT_END(out_fini) struct out json = OUT_IN_MEMORY;
 
 	out_bytes(out, html_page_head, html_page_head_bytes);
 	write_top(view, out);
@@ -336,6 +333,5 @@ void export_html(struct export_view *view, struct out *out)
 	/* "</script>" and "<!--" in a name must not end the script element. */
 	out_replaced(out, &json, "\\u003c");
 	out_fail(out, json.errnum);
-	out_fini(&json);
 	out_bytes(out, html_page_tail, html_page_tail_bytes);
 }

@@ -1,8 +1,6 @@
 /* The time line of the HTML report: the slices of traces as numbers. */
 #include "export/html_timeline.h"
 
-#include <stdlib.h>
-
 #define NAMES_BYTES_MAX ((size_t)1 << 30) /* address space for names */
 
 /* ------------------------------------------------------------------ names and frames */
@@ -68,12 +66,11 @@ static uint32_t context_of(struct html_timeline *line, const struct timeline_sli
 	uint32_t found = hash_table_find(&line->own, own);
 	uint32_t node = line->node_of ? line->node_of[slice->node] : slice->node;
 	uint32_t place = line->place[line->page->owner[node]];
-	uint32_t name;
 
 	if (found)
 		return found - 1;
-	name = launch ? number_name(line, launch, strlen(launch))
-		      : name_of_node(line, line->profile, slice->node);
+	uint32_t name = launch ? number_name(line, launch, strlen(launch))
+			       : name_of_node(line, line->profile, slice->node);
 	found = hash_table_find(&line->context_of, hash_pair(name, place));
 	if (!found) {
 		html_put_number(&line->contexts, name);
@@ -130,9 +127,7 @@ static void end_track(void *context, const struct timeline_track *track)
 
 void html_timeline_init(struct html_timeline *line, const struct export_view *page, struct out *out)
 {
-	uint32_t level = 0;
-	uint32_t count = 0;
-	uint32_t node = 0;
+	uint32_t level = 0, count = 0, node = 0;
 
 	*line = (struct html_timeline){
 		.page = page, .text = OUT_IN_MEMORY, .names_out = OUT_IN_MEMORY};

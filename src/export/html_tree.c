@@ -2,7 +2,6 @@
 #include "export/html_tree.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 #include "base/array.h"
 
@@ -14,8 +13,7 @@
 static void number_nodes(struct html_tree *tree)
 {
 	const struct profile *profile = tree->view->profile;
-	uint32_t level = 0;
-	uint32_t node = 0;
+	uint32_t level = 0, node = 0;
 
 	do {
 		uint32_t frame = profile->nodes[node].frame;
@@ -91,7 +89,7 @@ static void write_base64(struct json_writer *json, const struct out *bytes)
 	static const char digits[] =
 		"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 	const unsigned char *at = (const unsigned char *)bytes->bytes;
-	struct out text = OUT_IN_MEMORY;
+	AT_END(out_fini) struct out text = OUT_IN_MEMORY;
 
 	out_byte(&text, '"');
 	for (size_t i = 0; i < bytes->length; i += 3) {
@@ -105,7 +103,6 @@ static void write_base64(struct json_writer *json, const struct out *bytes)
 	out_byte(&text, '"');
 	json_string_quoted(json, text.bytes, text.length);
 	out_fail(json->out, bytes->errnum ? bytes->errnum : text.errnum);
-	out_fini(&text);
 }
 
 void html_bytes_write(struct html_bytes *bytes, struct json_writer *json)
@@ -119,8 +116,8 @@ void html_bytes_write(struct html_bytes *bytes, struct json_writer *json)
 static void put_names(struct html_tree *tree)
 {
 	const struct export_view *view = tree->view;
-	struct out names = OUT_IN_MEMORY;
-	struct out name = OUT_IN_MEMORY;
+	AT_END(out_fini) struct out names = OUT_IN_MEMORY;
+	AT_END(out_fini) struct out name = OUT_IN_MEMORY;
 	struct json_writer json;
 
 	json_writer_init(&json, &names, false);
@@ -134,15 +131,12 @@ static void put_names(struct html_tree *tree)
 	out_fail(&tree->bytes.plain, names.errnum ? names.errnum : name.errnum);
 	html_put_number(&tree->bytes, names.length);
 	put_bytes(&tree->bytes, names.bytes, names.length);
-	out_fini(&names);
-	out_fini(&name);
 }
 
 static void put_shape(struct html_tree *tree)
 {
 	const struct profile *profile = tree->view->profile;
-	uint32_t level = 0;
-	uint32_t node = 0;
+	uint32_t level = 0, node = 0;
 
 	html_put_number(&tree->bytes, tree->count);
 	do {

@@ -7,8 +7,6 @@
  * call stacks are written once and referenced by number (interned). Packets are compressed in
  * groups: slices repeat each other, except for their times. A slice takes 10 to 20 bytes.
  */
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/array.h"
 #include "base/buf.h"
@@ -151,7 +149,7 @@ static void end_packet(struct perfetto *p)
 /* Writes the packets as one that contains them, if they are more than `min` bytes. */
 static void compress_packets(struct perfetto *p, size_t min)
 {
-	struct out zlib = OUT_IN_MEMORY;
+	AT_END(out_fini) struct out zlib = OUT_IN_MEMORY;
 
 	out_fail(p->file, p->packets.errnum);
 	if (p->packets.length <= min)
@@ -169,7 +167,6 @@ static void compress_packets(struct perfetto *p, size_t min)
 	protobuf_end(&p->writer);
 	out_fail(p->file, zlib.errnum ? zlib.errnum : p->packets.errnum);
 	out_bytes(p->file, p->packets.bytes, p->packets.length);
-	out_fini(&zlib);
 	p->packets.length = 0;
 }
 
@@ -257,10 +254,8 @@ static char *put_flow(char *at, uint32_t field, uint64_t flow)
 /* An argument; `field` tells the type of its value. */
 static char *put_argument(char *at, enum argument name, uint32_t field, uint64_t value)
 {
-	char *length;
-
 	*at++ = LENGTH(EVENT_ANNOTATION);
-	length = at++;
+	char *length = at++;
 	at = put_field(at, ANNOTATION_NAME_ID, name);
 	at = put_field(at, field, value);
 	*length = (char)(at - length - 1);
@@ -352,7 +347,6 @@ static char *put_device(const struct perfetto *p, const struct timeline_slice *s
 	const struct profile_trace *trace = p->timeline.trace;
 	const struct row_lane *lane = &trace->lanes[slice->track->lane];
 	uint32_t device = timeline_device(&p->timeline, slice->track->lane);
-	const struct launch_config *config;
 
 	if (device != UINT32_MAX)
 		at = put_number(at, ARG_DEVICE, device);
@@ -363,7 +357,7 @@ static char *put_device(const struct perfetto *p, const struct timeline_slice *s
 		return put_number(at, ARG_BYTES, trace_bytes(trace, slice->event));
 	if (!slice->event->detail || slice->event->detail >= trace->launch_count)
 		return at;
-	config = &trace->launches[slice->event->detail].config;
+	const struct launch_config *config = &trace->launches[slice->event->detail].config;
 	for (int i = 0; i < 3; i++)
 		at = put_number(at, (enum argument)(ARG_GRID + i), config->grid[i]);
 	for (int i = 0; i < 3; i++)
@@ -507,11 +501,9 @@ static void write_counters(struct perfetto *p, const struct timeline_slice *slic
 	uint32_t at = timeline_samples(&p->timeline, slice);
 
 	while (timeline_take_sample(&p->timeline, &at, &metric, &sample)) {
-		uint64_t index;
-
 		if (!profile_is_number(metric->type))
 			continue;
-		index = (uint64_t)(metric - p->profile->metrics);
+		uint64_t index = (uint64_t)(metric - p->profile->metrics);
 		if (is_new(p->known_counters, index)) {
 			begin_track(p, slice->start_ns, UUID_COUNTERS + index, UUID_PROCESS);
 			protobuf_text(&p->writer, TRACK_NAME,
@@ -696,10 +688,8 @@ int export_perfetto_part(const struct profile *profile, const struct trace_part 
 			     .packets = OUT_IN_MEMORY,
 			     .text = OUT_IN_MEMORY};
 	const struct timeline_sink sink = {&p, write_track, write_slice, end_track};
-	int status = timeline_init(&p.timeline, profile, err);
 
-	if (status != PROTON_OK)
-		return status;
+	TRY(timeline_init(&p.timeline, profile, err));
 	p.writer.out = &p.packets;
 	p.known_frames = new_bits(&p, profile->frame_count);
 	p.known_stacks = new_bits(&p, profile->node_count);

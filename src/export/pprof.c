@@ -8,7 +8,6 @@
  */
 #include <errno.h>
 #include <math.h>
-#include <stdlib.h>
 
 #include "base/array.h"
 #include "export/export_view.h"
@@ -112,8 +111,7 @@ static uint64_t add_bare_name(struct pprof *pprof, const struct export_metric *m
 	const char *which = metric->which ? metric->which : "";
 	size_t length = strlen(metric->name) - (*which ? strlen(which) + 1 : 0);
 	size_t end = length;
-	struct out text = OUT_IN_MEMORY;
-	uint64_t string;
+	AT_END(out_fini) struct out text = OUT_IN_MEMORY;
 
 	if (length && metric->name[length - 1] == ')') {
 		const char *unit = strstr(metric->name, " (");
@@ -127,9 +125,7 @@ static uint64_t add_bare_name(struct pprof *pprof, const struct export_metric *m
 	out_bytes(&text, metric->name, end ? end : length);
 	out_bytes(&text, metric->name + length, strlen(metric->name) - length);
 	out_fail(pprof->out, text.errnum);
-	string = add_string(pprof, text.bytes, text.length);
-	out_fini(&text);
-	return string;
+	return add_string(pprof, text.bytes, text.length);
 }
 
 static void write_types(struct pprof *pprof)
@@ -161,7 +157,7 @@ static void write_run(struct pprof *pprof)
 		protobuf_uint64(&pprof->buffer, PROFILE_DURATION_NANOS,
 				profile->end_ns - profile->start_ns);
 	for (size_t i = 0; i < profile->info_count; i++) {
-		struct out text = OUT_IN_MEMORY;
+		AT_END(out_fini) struct out text = OUT_IN_MEMORY;
 
 		out_text(&text, profile_text(profile, profile->info[i].key));
 		out_text(&text, ": ");
@@ -169,7 +165,6 @@ static void write_run(struct pprof *pprof)
 		if (text.length)
 			protobuf_uint64(&pprof->buffer, PROFILE_COMMENT,
 					add_string(pprof, text.bytes, text.length));
-		out_fini(&text);
 	}
 	if (profile_is_partial(profile))
 		protobuf_uint64(&pprof->buffer, PROFILE_COMMENT, add_text(pprof, "partial: 1"));
@@ -182,16 +177,14 @@ static uint64_t use_location(struct pprof *pprof, uint32_t frame)
 {
 	const struct row_frame *row = &pprof->view->profile->frames[frame];
 	uint64_t id = (uint64_t)frame + 1;
-	uint64_t name;
-	uint64_t file;
 
 	if (pprof->has_location[frame])
 		return id;
 	pprof->has_location[frame] = true;
-	name = use_string(pprof, row->name);
+	uint64_t name = use_string(pprof, row->name);
 	if (!name)
 		name = add_text(pprof, row->kind == FRAME_ROOT ? "ROOT" : "<unnamed>");
-	file = row->kind == FRAME_SOURCE ? use_string(pprof, row->file) : 0;
+	uint64_t file = row->kind == FRAME_SOURCE ? use_string(pprof, row->file) : 0;
 	protobuf_begin(&pprof->buffer, PROFILE_FUNCTION);
 	protobuf_uint64(&pprof->buffer, FUNCTION_ID, id);
 	protobuf_uint64(&pprof->buffer, FUNCTION_NAME, name);
@@ -290,7 +283,7 @@ static void write_samples(struct pprof *pprof, uint32_t device, uint64_t key, ui
 static void write_device(struct pprof *pprof, uint32_t device, uint64_t key)
 {
 	const struct export_view *view = pprof->view;
-	struct out label = OUT_IN_MEMORY;
+	AT_END(out_fini) struct out label = OUT_IN_MEMORY;
 
 	for (size_t m = 0; m < view->metric_count; m++)
 		if (view->metrics[m].field != EXPORT_NO_FIELD)
@@ -304,20 +297,18 @@ static void write_device(struct pprof *pprof, uint32_t device, uint64_t key)
 		free(pprof->device_own[m]);
 		pprof->device_own[m] = NULL;
 	}
-	out_fini(&label);
 }
 
 static void write_all(struct pprof *pprof)
 {
 	const struct export_view *view = pprof->view;
 	size_t used_count;
-	bool *used = export_used_devices(view, &used_count, pprof->out);
-	uint64_t key;
+	AUTO_FREE bool *used = export_used_devices(view, &used_count, pprof->out);
 
 	add_text(pprof, ""); /* the first string must be empty */
 	write_types(pprof);
 	write_run(pprof);
-	key = add_text(pprof, "device");
+	uint64_t key = add_text(pprof, "device");
 	for (size_t m = 0; m < view->metric_count; m++)
 		if (view->metrics[m].field != EXPORT_NO_FIELD)
 			pprof->all_own[m] = export_device_own(view, &view->metrics[m],
@@ -327,7 +318,6 @@ static void write_all(struct pprof *pprof)
 			write_device(pprof, d, key);
 	if (!pprof->out->errnum)
 		write_samples(pprof, EXPORT_ALL_DEVICES, 0, 0);
-	free(used);
 }
 
 void export_pprof(struct export_view *view, struct out *out)

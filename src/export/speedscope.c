@@ -6,7 +6,6 @@
  * A source frame is named by its function, with file and line as separate fields.
  */
 #include <math.h>
-#include <stdlib.h>
 
 #include "base/array.h"
 #include "export/export_view.h"
@@ -143,11 +142,11 @@ static void write_devices(struct speedscope *speedscope, const struct export_met
 
 	for (uint32_t d = 0; d < profile->device_count && !speedscope->out->errnum; d++) {
 		struct out text = OUT_IN_MEMORY;
-		double *own;
 
 		if (!used[d])
 			continue;
-		own = export_device_own(speedscope->view, metric, d, speedscope->out);
+		AUTO_FREE double *own =
+			export_device_own(speedscope->view, metric, d, speedscope->out);
 		export_device_name(profile, d, &text);
 		out_byte(&text, '\0');
 		out_fail(speedscope->out, text.errnum);
@@ -155,7 +154,6 @@ static void write_devices(struct speedscope *speedscope, const struct export_met
 			write_profile(speedscope, metric, text.bytes,
 				      &(struct export_numbers){.values = own});
 		out_fini(&text);
-		free(own);
 	}
 }
 
@@ -163,7 +161,7 @@ static void write_profiles(struct speedscope *speedscope)
 {
 	const struct export_view *view = speedscope->view;
 	size_t device_count;
-	bool *used = export_used_devices(view, &device_count, speedscope->out);
+	AUTO_FREE bool *used = export_used_devices(view, &device_count, speedscope->out);
 
 	for (size_t m = 0; used && m < view->metric_count; m++) {
 		const struct export_metric *metric = &view->metrics[m];
@@ -172,7 +170,6 @@ static void write_profiles(struct speedscope *speedscope)
 		if (metric->field != EXPORT_NO_FIELD && device_count > 1)
 			write_devices(speedscope, metric, used);
 	}
-	free(used);
 }
 
 static void write_all(struct speedscope *speedscope)

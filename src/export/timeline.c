@@ -3,8 +3,6 @@
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/array.h"
 #include "model/trace_events.h"
@@ -41,13 +39,11 @@ static bool is_before(const struct timeline *timeline, uint32_t a, uint32_t b)
 {
 	const struct row_event *x = &timeline->trace->events[a];
 	const struct row_event *y = &timeline->trace->events[b];
-	uint64_t x_end_ns;
-	uint64_t y_end_ns;
 
 	if (x->start_ns != y->start_ns)
 		return x->start_ns < y->start_ns;
-	x_end_ns = end_of(timeline, x);
-	y_end_ns = end_of(timeline, y);
+	uint64_t x_end_ns = end_of(timeline, x);
+	uint64_t y_end_ns = end_of(timeline, y);
 	return x_end_ns != y_end_ns ? x_end_ns > y_end_ns : a < b;
 }
 
@@ -105,7 +101,6 @@ static bool put_in_order(struct timeline *timeline)
 	uint64_t lanes = trace->lane_count;
 	uint64_t largest = 0;
 	uint64_t *next = malloc((lanes + 1) * sizeof(*next));
-	uint32_t *scratch;
 
 	timeline->order = malloc((timeline->count + 1) * sizeof(*timeline->order));
 	if (!next || !timeline->order) {
@@ -126,13 +121,12 @@ static bool put_in_order(struct timeline *timeline)
 			timeline->order[next[event->lane]++] = (uint32_t)i;
 	}
 	free(next);
-	scratch = malloc((largest + 1) * sizeof(*scratch));
+	AUTO_FREE uint32_t *scratch = malloc((largest + 1) * sizeof(*scratch));
 	if (!scratch)
 		return false;
 	for (uint64_t lane = 0; lane < lanes; lane++)
 		sort_lane(timeline, timeline->order + timeline->first[lane],
 			  timeline->first[lane + 1] - timeline->first[lane], scratch);
-	free(scratch);
 	return true;
 }
 
@@ -190,18 +184,18 @@ static bool collect_moments(const struct profile_trace *trace, const struct plac
 	for (uint64_t row = 1; row < trace->event_count; row++) {
 		const struct row_event *event = trace_event(trace, row);
 		bool is_kernel = event && event->kind == EVENT_KERNEL;
-		const struct row_event *launch;
 		struct moment moment;
-		uint32_t node, scope;
 
 		if (!event || (!is_kernel && event->kind != EVENT_SCOPE) ||
 		    event->flags & EVENT_OF_GRAPH)
 			continue;
-		node = trace->nodes[event->node] - 1;
-		scope = is_kernel ? places->scopes[node] : places->is_scope[node] ? node : 0;
+		uint32_t node = trace->nodes[event->node] - 1;
+		uint32_t scope = is_kernel                ? places->scopes[node]
+				 : places->is_scope[node] ? node
+							  : 0;
 		if (!scope)
 			continue;
-		launch = is_kernel ? trace_event(trace, event->link) : NULL;
+		const struct row_event *launch = is_kernel ? trace_event(trace, event->link) : NULL;
 		moment = (struct moment){
 			.ns = launch && launch->kind == EVENT_LAUNCH ? launch->start_ns
 								     : event->start_ns,
@@ -256,9 +250,8 @@ static bool find_arrows(struct timeline_backward *backward, const struct profile
 	struct places places = {0};
 	struct moments moments = {0};
 	bool is_any = false;
-	bool is_done;
+	bool is_done = find_places(profile, &places, &is_any);
 
-	is_done = find_places(profile, &places, &is_any);
 	if (is_done && is_any) {
 		is_done = collect_moments(profile->trace, &places, &moments);
 		ARRAY_SORT(moments.rows, moments.count, compare_moments);
@@ -415,7 +408,7 @@ static bool find_scopes(struct timeline *timeline)
 	const struct profile *profile = timeline->profile;
 	const struct profile_trace *trace = timeline->trace;
 	uint32_t *scopes = calloc(profile->node_count, sizeof(*scopes));
-	bool *is_run = calloc(profile->node_count, sizeof(*is_run));
+	AUTO_FREE bool *is_run = calloc(profile->node_count, sizeof(*is_run));
 	bool *is_captured = calloc(profile->node_count, sizeof(*is_captured));
 	bool is_done = scopes && is_run && is_captured;
 
@@ -441,7 +434,6 @@ static bool find_scopes(struct timeline *timeline)
 		else
 			scopes[i] = scopes[parent];
 	}
-	free(is_run);
 	return is_done;
 }
 
@@ -538,13 +530,12 @@ size_t timeline_group_name(const struct timeline *timeline, const struct timelin
 	const struct row_lane *lane = &trace->lanes[track->lane];
 	uint32_t name = 0;
 	char processor[48];
-	int length;
 
 	if (lane->name < trace->string_count && trace->strings[lane->name])
 		name = trace->strings[lane->name] - 1;
 	describe_processor((uint32_t)(lane->id >> 32), processor, sizeof(processor));
-	length = snprintf(text, capacity, "%s %s CTA%u", profile_text(timeline->profile, name),
-			  processor, (unsigned)lane->id);
+	int length = snprintf(text, capacity, "%s %s CTA%u", profile_text(timeline->profile, name),
+			      processor, (unsigned)lane->id);
 	return length < 0 ? 0 : (size_t)length < capacity ? (size_t)length : capacity - 1;
 }
 
@@ -554,11 +545,10 @@ bool timeline_take_sample(const struct timeline *timeline, uint32_t *row,
 			  const struct row_metric **metric_out, struct row_sample *sample_out)
 {
 	const struct profile_trace *trace = timeline->trace;
-	const struct row_sample *sample;
 
 	if (*row == 0 || *row >= trace->sample_count)
 		return false;
-	sample = &trace->samples[*row];
+	const struct row_sample *sample = &trace->samples[*row];
 	if (sample->metric >= trace->metric_count || !trace->metrics[sample->metric])
 		return false;
 	*metric_out = &timeline->profile->metrics[trace->metrics[sample->metric] - 1];
@@ -607,12 +597,11 @@ static const struct timeline_track *end_track_of(const struct timeline *timeline
 						 const struct row_event *event)
 {
 	uint32_t lane = event->link - 1;
-	const struct timeline_track *track;
 
 	if (!event->link || lane >= timeline->trace->lane_count ||
 	    timeline->first[lane] == timeline->first[lane + 1])
 		return NULL;
-	track = &timeline->tracks[lane];
+	const struct timeline_track *track = &timeline->tracks[lane];
 	return track->kind == TRACK_UNIT && track->pid == timeline->tracks[event->lane].pid ? track
 											    : NULL;
 }
@@ -621,7 +610,6 @@ static void fill_slice(const struct timeline *timeline, uint32_t row, struct tim
 {
 	const struct profile_trace *trace = timeline->trace;
 	const struct row_event *event = &trace->events[row];
-	const struct row_event *launch;
 
 	*out = (struct timeline_slice){
 		.start_ns = event->start_ns,
@@ -642,7 +630,7 @@ static void fill_slice(const struct timeline *timeline, uint32_t row, struct tim
 		out->forward = &trace->events[out->forward_row];
 		out->forward_track = &timeline->tracks[out->forward->lane];
 	}
-	launch = trace_event(trace, event->link);
+	const struct row_event *launch = trace_event(trace, event->link);
 	if (launch && launch->kind == EVENT_LAUNCH) {
 		out->launch = launch;
 		out->launch_row = event->link;
@@ -700,10 +688,9 @@ static void walk_stream(struct walk *walk, uint32_t lane)
 
 	for (uint64_t i = timeline->first[lane]; i < timeline->first[lane + 1]; i++) {
 		struct timeline_slice slice;
-		uint32_t part;
 
 		fill_slice(timeline, timeline->order[i], &slice);
-		part = part_for(ends_ns, &slice);
+		uint32_t part = part_for(ends_ns, &slice);
 		if (slice.start_ns < ends_ns[part])
 			slice.start_ns = ends_ns[part];
 		if (slice.end_ns < slice.start_ns)
@@ -771,11 +758,11 @@ static uint64_t close_of(const struct timeline *timeline, enum track_kind kind, 
 		uint32_t path[GRAPH_DEPTH_MAX];
 		uint32_t launch;
 		uint32_t count = scopes_at(timeline, kind, i, path, &launch);
-		uint64_t kernel_end_ns;
 
 		if (count <= depth || path[depth] != scope.node || launch != scope.launch)
 			break;
-		kernel_end_ns = end_of(timeline, &timeline->trace->events[timeline->order[i]]);
+		uint64_t kernel_end_ns =
+			end_of(timeline, &timeline->trace->events[timeline->order[i]]);
 		if (kernel_end_ns > end_ns)
 			end_ns = kernel_end_ns;
 	}

@@ -12,8 +12,6 @@
  */
 #pragma once
 
-#include <stdbool.h>
-
 #include "base/buf.h"
 #include "model/profile.h"
 

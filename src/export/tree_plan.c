@@ -2,7 +2,6 @@
 #include "export/tree_plan.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "base/array.h"
 #include "export/bounds.h"
@@ -179,11 +178,10 @@ static void observe_named(const struct tree_plan *plan, bool *is_observed)
 
 	for (size_t i = 0; i < profile->value_count && name != STRING_NONE; i++) {
 		const struct profile_value *value = &profile->values[i];
-		const struct row_metric *metric;
 
 		if (value->metric >= profile->metric_count)
 			continue;
-		metric = &profile->metrics[value->metric];
+		const struct row_metric *metric = &profile->metrics[value->metric];
 		if (i == 0 || metric->name != name || metric->type != PROTON_METRIC_STRING)
 			continue;
 		for (size_t d = 0; d < profile->device_count; d++)
@@ -197,14 +195,12 @@ static bool make_devices(struct tree_plan *plan)
 {
 	const struct profile *profile = plan->profile;
 	size_t count = profile->device_count;
-	bool *is_observed = calloc(count + 1, sizeof(*is_observed));
+	AUTO_FREE bool *is_observed = calloc(count + 1, sizeof(*is_observed));
 
 	plan->device_texts = calloc(count + 1, sizeof(*plan->device_texts));
 	plan->devices = calloc(count + 1, sizeof(*plan->devices));
-	if (!is_observed || !plan->device_texts || !plan->devices) {
-		free(is_observed);
+	if (!is_observed || !plan->device_texts || !plan->devices)
 		return false;
-	}
 	for (size_t i = 0; i < count; i++) {
 		struct plan_device *device = &plan->device_texts[i];
 
@@ -219,7 +215,6 @@ static bool make_devices(struct tree_plan *plan)
 		if (is_observed[i])
 			plan->devices[plan->device_count++] = plan->device_texts[i];
 	ARRAY_SORT(plan->devices, plan->device_count, compare_devices);
-	free(is_observed);
 	return true;
 }
 
@@ -272,8 +267,7 @@ static bool is_user_key_used(const struct tree_plan *plan, uint32_t metric)
 static void add_root_zeros(struct tree_plan *plan)
 {
 	const struct profile *profile = plan->profile;
-	uint64_t total_ns = 0;
-	uint64_t count = 0;
+	uint64_t total_ns = 0, count = 0;
 
 	for (size_t i = 0; i < profile->metric_count; i++) {
 		const struct row_metric *metric = &profile->metrics[i];
@@ -320,12 +314,11 @@ static void sort_entries(struct tree_plan *plan)
 		ARRAY_SORT(entries, count, compare_entries);
 	} else {
 		for (size_t i = 1; i < count; i++) {
-			struct plan_entry entry;
 			size_t at = i;
 
 			if (entries[i - 1].key <= entries[i].key)
 				continue;
-			entry = entries[i];
+			struct plan_entry entry = entries[i];
 			for (; at > 0 && entries[at - 1].key > entry.key; at--)
 				entries[at] = entries[at - 1];
 			entries[at] = entry;

@@ -1,8 +1,6 @@
 /* Requests of `proton ctl`: reading and writing them. */
 #include "format/control_request.h"
 
-#include <string.h>
-
 #include "base/array.h"
 
 static const char *const commands[] = {"start", "stop", "snapshot", "status", "leave"};
@@ -51,7 +49,6 @@ int control_request_read(const char *bytes, size_t length, struct control_reques
 {
 	struct control_request request = {0};
 	const char *end = bytes + length;
-	const char *command;
 
 	if (length > CONTROL_REQUEST_MAX)
 		return err_set(err, PROTON_E_INVALID, "the request is longer than %u bytes",
@@ -62,7 +59,7 @@ int control_request_read(const char *bytes, size_t length, struct control_reques
 		return err_set(err, PROTON_E_VERSION,
 			       "the request is not of \"" CONTROL_PROTOCOL "\"; use the proton "
 			       "ctl of this program's version");
-	command = bytes + sizeof(CONTROL_PROTOCOL);
+	const char *command = bytes + sizeof(CONTROL_PROTOCOL);
 	if (command == end)
 		return err_set(err, PROTON_E_INVALID, "the request has no command");
 	if (!control_command_find(command, &request.command))
@@ -70,12 +67,8 @@ int control_request_read(const char *bytes, size_t length, struct control_reques
 			       "unknown command \"%.64s\"; there are start, stop, snapshot, "
 			       "status and leave",
 			       command);
-	for (const char *at = command + strlen(command) + 1; at < end; at += strlen(at) + 1) {
-		int status = take_option(at, &request, err);
-
-		if (status != PROTON_OK)
-			return status;
-	}
+	for (const char *at = command + strlen(command) + 1; at < end; at += strlen(at) + 1)
+		TRY(take_option(at, &request, err));
 	*out = request;
 	return PROTON_OK;
 }

@@ -3,8 +3,6 @@
 
 #include <dlfcn.h>
 #include <pthread.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* Of zlib.h: all versions 1 have these functions and this struct. */
 struct z_stream {

@@ -8,9 +8,6 @@
  */
 #include "format/json_read.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/array.h"
 #include "base/utf8.h"
 #include "format/number.h"
@@ -134,24 +131,21 @@ static const char *unescape(const char *at, const char *end, char *to, size_t *u
 {
 	static const char names[] = "\"\\/bfnrt";
 	static const char values[] = "\"\\/\b\f\n\r\t";
-	const char *name;
-	uint32_t code;
-	int high;
 
 	if (at == end)
 		return NULL;
 	if (*at != 'u') {
-		name = *at ? strchr(names, *at) : NULL;
+		const char *name = *at ? strchr(names, *at) : NULL;
 		if (!name)
 			return NULL;
 		to[(*used)++] = values[name - names];
 		return at + 1;
 	}
-	high = hex4(at + 1, end);
+	int high = hex4(at + 1, end);
 	if (high < 0)
 		return NULL;
 	at += 5;
-	code = (uint32_t)high;
+	uint32_t code = (uint32_t)high;
 	if (code >= 0xd800 && code < 0xe000) {
 		int low = end - at >= 6 && at[0] == '\\' && at[1] == 'u' ? hex4(at + 2, end) : -1;
 
@@ -267,14 +261,12 @@ static const char *scan_digits(const char *at, const char *end, struct decimal *
 static const char *scan_number(const char *at, const char *end, struct decimal *d,
 			       const char **wrong)
 {
-	const char *digits;
-
 	*d = (struct decimal){.is_integer = true, .is_exact = true};
 	if (*at == '-') {
 		d->is_negative = true;
 		at++;
 	}
-	digits = at;
+	const char *digits = at;
 	*wrong = at;
 	at = scan_digits(at, end, d, 0);
 	if (at == digits || (*digits == '0' && at > digits + 1))

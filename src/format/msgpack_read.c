@@ -6,9 +6,6 @@
  */
 #include "format/msgpack_read.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/array.h"
 #include "base/utf8.h"
 
@@ -150,11 +147,9 @@ static enum token_kind read_wide(struct msgpack_reader *reader, uint8_t type, st
 
 static enum token_kind read_value(struct msgpack_reader *reader, struct token *token)
 {
-	uint8_t type;
-
 	if (reader->at == reader->end)
 		return fail_read(reader, too_short, token);
-	type = *reader->at++;
+	uint8_t type = *reader->at++;
 	if (type < 0x80)
 		return int_token(token, type);
 	if (type < 0x90)

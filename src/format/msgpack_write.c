@@ -4,8 +4,6 @@
 #include <errno.h>
 #include <math.h>
 
-#include "base/buf.h"
-
 /* Writes a type byte and a big-endian integer of `bytes` bytes. */
 static void write_tagged(struct out *out, unsigned tag, uint64_t value, unsigned bytes)
 {

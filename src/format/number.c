@@ -104,7 +104,6 @@ static size_t from_fraction(double value, char *text)
 
 size_t number_from_double(double value, char text[NUMBER_TEXT_BYTES])
 {
-	locale_t c;
 	locale_t old = (locale_t)0;
 	int length = 0;
 
@@ -113,7 +112,7 @@ size_t number_from_double(double value, char text[NUMBER_TEXT_BYTES])
 	length = (int)from_fraction(value, text);
 	if (length)
 		return (size_t)length;
-	c = get_c_locale();
+	locale_t c = get_c_locale();
 	if (c)
 		old = uselocale(c);
 	for (int digits = 15; digits <= 17; digits++) {

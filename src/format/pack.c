@@ -1,8 +1,6 @@
 /* Packed tables: coding and decoding of columns and strings. */
 #include "format/pack.h"
 
-#include <string.h>
-
 #include "base/array.h"
 #include "base/strings.h"
 
@@ -272,7 +270,6 @@ static inline bool take_inner_varint(const unsigned char **in, uint64_t *out)
 {
 	const unsigned char *at = *in;
 	uint64_t bytes;
-	uint64_t ends;
 
 	if (at[0] < 128) {
 		*out = at[0];
@@ -290,7 +287,7 @@ static inline bool take_inner_varint(const unsigned char **in, uint64_t *out)
 		return true;
 	}
 	memcpy(&bytes, at, 8);
-	ends = ~bytes & 0x8080808080808080ull;
+	uint64_t ends = ~bytes & 0x8080808080808080ull;
 	if (ends) {
 		*out = join_bytes(bytes & (ends ^ (ends - 1)));
 		*in = at + (uint32_t)__builtin_ctzll(ends) / 8 + 1;
@@ -329,11 +326,9 @@ static bool take_numbers(struct input *in, uint64_t *numbers, size_t count, bool
 	*has_any_out = false;
 
 	while (i < count) {
-		size_t run;
-
 		if (in->at == in->end)
 			return false;
-		run = (size_t)(*in->at & (PACK_RUN_MAX - 1)) + 1;
+		size_t run = (size_t)(*in->at & (PACK_RUN_MAX - 1)) + 1;
 		if (run > count - i)
 			return false;
 		if (*in->at++ < PACK_RUN_MAX) {
@@ -404,12 +399,11 @@ static bool take_group(struct input *in, const struct columns *columns, char *ro
 		       uint64_t *numbers, uint64_t first, uint64_t end)
 {
 	ARRAY_EACH(column, columns->column, columns->count) {
-		unsigned char transform;
 		bool has_any;
 
 		if (in->at == in->end)
 			return false;
-		transform = *in->at++;
+		unsigned char transform = *in->at++;
 		if (transform >= PACK_TRANSFORMS ||
 		    (transform == PACK_ACROSS && !column->has_twin) ||
 		    !take_numbers(in, numbers, (size_t)(end - first), &has_any))
@@ -454,13 +448,12 @@ uint64_t unpack_rows(void *rows, uint64_t count, uint64_t packed_columns, const 
 /* The length of the text of an entry; false if it is not as string_write() makes it. */
 static bool check_entry(const char *entry, uint64_t rest, uint32_t *length_out)
 {
-	uint64_t bytes;
 	uint32_t length;
 
 	if (rest < 8)
 		return false;
 	memcpy(&length, entry, sizeof(length));
-	bytes = string_entry_bytes(length);
+	uint64_t bytes = string_entry_bytes(length);
 	if (bytes > rest)
 		return false;
 	for (uint64_t i = 4 + (uint64_t)length; i < bytes; i++)
@@ -480,7 +473,6 @@ bool pack_strings(struct out *out, const char *bytes, uint64_t length)
 		const char *text = bytes + at + 4;
 		char numbers[1 + VARINT_MAX];
 		uint32_t common = 0;
-		char *end;
 
 		if (!check_entry(bytes + at, length - at, &text_length))
 			return false;
@@ -488,7 +480,7 @@ bool pack_strings(struct out *out, const char *bytes, uint64_t length)
 		       text[common] == before[common])
 			common++;
 		numbers[0] = (char)common;
-		end = put_varint(numbers + 1, text_length - common);
+		char *end = put_varint(numbers + 1, text_length - common);
 		out_bytes(out, numbers, (size_t)(end - numbers));
 		out_bytes(out, text + common, text_length - common);
 		before = text;
@@ -530,26 +522,22 @@ uint64_t unpack_strings(char *bytes, uint64_t capacity, const void *packed, size
 {
 	struct input in = {packed, (const unsigned char *)packed + length};
 	const char *before = bytes;
-	uint64_t before_length = 0;
-	uint64_t at = 0;
+	uint64_t before_length = 0, at = 0;
 
 	while (at < capacity) {
-		uint64_t common;
 		uint64_t rest;
-		uint64_t text_length;
-		bool has_space;
 
 		if (in.at == in.end)
 			break;
-		common = *in.at++;
+		uint64_t common = *in.at++;
 		if (!take_varint(&in, &rest) || common > before_length ||
 		    rest > (uint64_t)(in.end - in.at))
 			break;
-		text_length = common + rest;
+		uint64_t text_length = common + rest;
 		if (text_length > UINT32_MAX || string_entry_bytes(text_length) > capacity - at)
 			break;
-		has_space = capacity - at >= 4 + text_length + 2 * PIECE &&
-			    (uint64_t)(in.end - in.at) >= rest + PIECE;
+		bool has_space = capacity - at >= 4 + text_length + 2 * PIECE &&
+				 (uint64_t)(in.end - in.at) >= rest + PIECE;
 		put_entry(bytes + at, has_space, before, common, in.at, rest);
 		in.at += rest;
 		before = bytes + at + 4;

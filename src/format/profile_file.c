@@ -4,8 +4,6 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdatomic.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -269,10 +267,8 @@ static int map_header(struct profile_file *file, struct proton_error *err)
 {
 	const size_t bytes = PROFILE_FILE_HEADER_BYTES;
 	bool is_allocated;
-	int status = region_reserve(&file->head, bytes, bytes, 0, err);
 
-	if (status != PROTON_OK)
-		return status;
+	TRY(region_reserve(&file->head, bytes, bytes, 0, err));
 	file->errnum = working_file_map(&file->place, &file->head, 0, bytes, &is_allocated);
 	if (file->errnum && is_allocated)
 		return err_set(err, PROTON_E_UNSUPPORTED,
@@ -289,10 +285,8 @@ static int reserve_tables(struct profile_file *file, struct proton_error *err)
 {
 	for (int id = 0; id < TABLE_COUNT; id++) {
 		struct profile_table *table = &file->tables[id];
-		int status = id < FIRST_LATE_TABLE ? reserve(file, id, err) : PROTON_OK;
 
-		if (status != PROTON_OK)
-			return status;
+		TRY(id < FIRST_LATE_TABLE ? reserve(file, id, err) : PROTON_OK);
 		table->row_bytes = profile_row_bytes[id];
 		file->header->tables[id] = (struct file_table){
 			.id = (uint32_t)id,

@@ -2,9 +2,6 @@
 #include "format/profile_snapshot.h"
 
 #include <fcntl.h>
-#include <stddef.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -57,12 +54,12 @@ static bool read_range(struct snapshot *snapshot, uint32_t table, uint64_t from,
 	for (uint32_t i = 0; i < snapshot->now.extent_count && from < to; i++) {
 		const struct file_extent *extent = &snapshot->now.extents[i];
 		uint64_t skip = from - begin;
-		uint64_t part;
 
 		if (extent->table != table)
 			continue;
 		if (skip < extent->bytes) {
-			part = extent->bytes - skip < to - from ? extent->bytes - skip : to - from;
+			uint64_t part = extent->bytes - skip < to - from ? extent->bytes - skip
+									 : to - from;
 			if (!read_at(snapshot->fd, bytes, part, extent->offset + skip))
 				return false;
 			bytes += part;
@@ -82,7 +79,7 @@ static bool drop_half_filled(struct snapshot *snapshot, uint64_t from, uint64_t 
 			     uint32_t row_bytes, char *bytes)
 {
 	size_t length = (size_t)(to - from); /* at least one row */
-	char *again = malloc(length + 1);
+	AUTO_FREE char *again = malloc(length + 1);
 	bool is_read = again && read_range(snapshot, TABLE_EVENTS, from, to, again);
 
 	for (size_t at = 0; is_read && at < length; at += row_bytes) {
@@ -94,19 +91,17 @@ static bool drop_half_filled(struct snapshot *snapshot, uint64_t from, uint64_t 
 		else
 			memcpy(bytes + at, again + at, row_bytes);
 	}
-	free(again);
 	return is_read;
 }
 
 /* Overlapping extents and holes must not make a large result from a small file. */
 static uint64_t length_max(const struct snapshot *snapshot)
 {
-	uint64_t data;
 	struct stat st;
 
 	if (fstat(snapshot->fd, &st) != 0)
 		return 0;
-	data = (uint64_t)st.st_blocks * 512 * 2;
+	uint64_t data = (uint64_t)st.st_blocks * 512 * 2;
 	return data < (uint64_t)st.st_size ? data : (uint64_t)st.st_size;
 }
 
@@ -120,14 +115,13 @@ static bool read_table(struct snapshot *snapshot, uint32_t index)
 	*extent = (struct file_extent){.table = table->id, .offset = snapshot->length};
 	for (int pass = 0; pass < PASSES_MAX; pass++) {
 		uint64_t bytes;
-		uint64_t max;
-		char *at;
 
 		if (!read_header(snapshot) ||
 		    __builtin_mul_overflow(snapshot->now.tables[index].rows, table->row_bytes,
 					   &bytes))
 			return false;
-		max = length_max(snapshot); /* at least the counted rows: the file grows first */
+		uint64_t max =
+			length_max(snapshot); /* at least the counted rows: the file grows first */
 		if (bytes > max)
 			return false;
 		if (bytes <= done)
@@ -138,7 +132,7 @@ static bool read_table(struct snapshot *snapshot, uint32_t index)
 		    !array_reserve(&snapshot->bytes, &snapshot->capacity, snapshot->length + bytes,
 				   1))
 			return false;
-		at = snapshot->bytes + snapshot->length;
+		char *at = snapshot->bytes + snapshot->length;
 		if (!read_range(snapshot, table->id, done, done + bytes, at) ||
 		    (table->id == TABLE_EVENTS &&
 		     !drop_half_filled(snapshot, done, done + bytes, table->row_bytes, at)))
@@ -179,21 +173,18 @@ static bool take_cleared(struct snapshot *snapshot)
 	const struct file_extent *extent = snapshot->header.extents;
 	const struct file_extent *end = extent + snapshot->header.extent_count;
 	const size_t flags = offsetof(struct row_epoch, flags);
-	uint32_t row_bytes;
-	char *again;
-	bool is_read;
 
 	while (extent < end && extent->table != TABLE_EPOCHS)
 		extent++;
 	if (extent == end)
 		return true;
-	row_bytes = snapshot->header.tables[find_table(&snapshot->header, TABLE_EPOCHS)].row_bytes;
-	again = malloc(extent->bytes);
-	is_read = again && read_range(snapshot, TABLE_EPOCHS, 0, extent->bytes, again);
+	uint32_t row_bytes =
+		snapshot->header.tables[find_table(&snapshot->header, TABLE_EPOCHS)].row_bytes;
+	AUTO_FREE char *again = malloc(extent->bytes);
+	bool is_read = again && read_range(snapshot, TABLE_EPOCHS, 0, extent->bytes, again);
 	for (size_t at = 0; is_read && at < extent->bytes; at += row_bytes)
 		memcpy(snapshot->bytes + extent->offset + at + flags, again + at + flags,
 		       sizeof(uint32_t));
-	free(again);
 	return is_read;
 }
 
@@ -227,18 +218,16 @@ static bool read_tables(struct snapshot *snapshot)
 
 bool profile_snapshot_read(const char *path, char **bytes_out, size_t *length_out)
 {
-	struct snapshot *snapshot;
 	struct stat st;
-	bool is_read;
 
 	/* A pipe can be opened only once. */
 	if (stat(path, &st) != 0 || !S_ISREG(st.st_mode))
 		return false;
-	snapshot = calloc(1, sizeof(*snapshot));
+	AUTO_FREE struct snapshot *snapshot = calloc(1, sizeof(*snapshot));
 	if (!snapshot)
 		return false;
 	snapshot->fd = open(path, O_RDONLY | O_CLOEXEC);
-	is_read = snapshot->fd >= 0 && read_tables(snapshot);
+	bool is_read = snapshot->fd >= 0 && read_tables(snapshot);
 	if (is_read) {
 		*bytes_out = snapshot->bytes;
 		*length_out = snapshot->length;
@@ -247,6 +236,5 @@ bool profile_snapshot_read(const char *path, char **bytes_out, size_t *length_ou
 	}
 	if (snapshot->fd >= 0)
 		close(snapshot->fd);
-	free(snapshot);
 	return is_read;
 }

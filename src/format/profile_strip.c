@@ -2,8 +2,6 @@
 #include "format/profile_view.h"
 
 #include <libproton/proton.h> /* enum proton_metric_type */
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/array.h"
 #include "base/strings.h"
@@ -143,15 +141,13 @@ static void strip_files(struct strip *strip)
 {
 	uint64_t count = strip->view->rows[TABLE_FRAMES];
 	struct row_frame *frames = strip->copies[TABLE_FRAMES];
-	struct row_code_object *objects;
-	struct row_source *sources;
 
 	for (uint64_t i = 0; frames && i < count; i++)
 		frames[i].file = keep_base(strip, frames[i].file);
-	sources = copy_table(strip, TABLE_SOURCES, &count);
+	struct row_source *sources = copy_table(strip, TABLE_SOURCES, &count);
 	for (uint64_t i = 0; i < count; i++)
 		sources[i] = (struct row_source){.path = keep_base(strip, sources[i].path)};
-	objects = copy_table(strip, TABLE_CODE_OBJECTS, &count);
+	struct row_code_object *objects = copy_table(strip, TABLE_CODE_OBJECTS, &count);
 	for (uint64_t i = 0; i < count; i++)
 		objects[i] = (struct row_code_object){.crc = objects[i].crc};
 	strip->result.rows[TABLE_BLOBS] = 0;
@@ -185,12 +181,11 @@ static void strip_values(struct strip *strip)
 {
 	uint64_t count;
 	struct row_value *values = copy_table(strip, TABLE_VALUES, &count);
-	struct row_sample *samples;
 
 	for (uint64_t i = 0; i < count; i++)
 		if (is_text(strip, values[i].metric))
 			values[i].as.string = keep_string(strip, (uint32_t)values[i].as.string);
-	samples = copy_table(strip, TABLE_SAMPLES, &count);
+	struct row_sample *samples = copy_table(strip, TABLE_SAMPLES, &count);
 	for (uint64_t i = 0; i < count; i++)
 		if (is_text(strip, samples[i].metric))
 			samples[i].as.string = keep_string(strip, (uint32_t)samples[i].as.string);
@@ -220,7 +215,6 @@ int profile_strip(const struct profile_view *view, struct out *out, struct proto
 {
 	struct strip strip = {.view = view, .result = *view, .pool = OUT_IN_MEMORY};
 	static const char empty[8];
-	int status;
 
 	out_bytes(&strip.pool, empty, sizeof(empty));
 	strip.strings = calloc(view->rows[TABLE_STRINGS] + 1, sizeof(*strip.strings));
@@ -234,9 +228,9 @@ int profile_strip(const struct profile_view *view, struct out *out, struct proto
 	}
 	strip.result.table[TABLE_STRINGS] = strip.pool.bytes;
 	strip.result.rows[TABLE_STRINGS] = strip.pool.length / 8;
-	status = !strip.strings || strip.is_out_of_memory || strip.pool.errnum
-			 ? err_nomem(err)
-			 : profile_view_write(&strip.result, out, err);
+	int status = !strip.strings || strip.is_out_of_memory || strip.pool.errnum
+			     ? err_nomem(err)
+			     : profile_view_write(&strip.result, out, err);
 	for (int id = 0; id < TABLE_COUNT; id++)
 		free(strip.copies[id]);
 	free(strip.strings);

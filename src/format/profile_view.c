@@ -4,11 +4,7 @@
  */
 #include "format/profile_view.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/array.h"
-#include "base/buf.h"
 #include "format/pack.h"
 
 const uint32_t profile_row_bytes[TABLE_COUNT] = {
@@ -111,8 +107,7 @@ int profile_view_write(const struct profile_view *view, struct out *out, struct 
 		.end_ns = view->end_ns,
 	};
 	struct packed_table tables[TABLE_COUNT];
-	struct out data;
-	int status;
+	AT_END(out_fini) struct out data;
 
 	out_init(&data, -1);
 	for (int id = 0; id < TABLE_COUNT; id++)
@@ -122,13 +117,12 @@ int profile_view_write(const struct profile_view *view, struct out *out, struct 
 		(uint32_t)(sizeof(header) + header.table_count * sizeof(struct packed_table));
 	for (uint32_t i = 0; i < header.table_count; i++)
 		tables[i].offset += header.header_bytes;
-	status = out_finish(&data, err);
+	int status = out_finish(&data, err);
 	if (status == PROTON_OK) {
 		out_bytes(out, &header, sizeof(header));
 		out_bytes(out, tables, header.table_count * sizeof(struct packed_table));
 		out_bytes(out, data.bytes, data.length);
 	}
-	out_fini(&data);
 	return status;
 }
 
@@ -220,14 +214,13 @@ static int open_extents(struct profile_view *view, const struct file_header *hea
 			struct proton_error *err)
 {
 	const struct file_extent *sole = sole_extent(header, table->id);
-	uint64_t available;
 	uint64_t rows = table->rows;
 
 	if (view->table[table->id] || table->row_bytes < profile_row_bytes[table->id]) {
 		view->is_damaged = true;
 		return PROTON_OK;
 	}
-	available = present_bytes(view, header, length, table->id) / table->row_bytes;
+	uint64_t available = present_bytes(view, header, length, table->id) / table->row_bytes;
 	if (rows > available) {
 		view->is_damaged = true;
 		rows = available;
@@ -338,8 +331,6 @@ static bool check_table(struct packed_table *table, const struct profile_view *v
 static int open_packed(struct profile_view *view, const char *bytes, size_t length,
 		       struct packed_table *table, struct proton_error *err)
 {
-	uint64_t row_cost, max;
-	const char *from;
 	int status = PROTON_OK;
 
 	if (table->id >= TABLE_COUNT)
@@ -348,9 +339,9 @@ static int open_packed(struct profile_view *view, const char *bytes, size_t leng
 		view->is_damaged = true;
 		return PROTON_OK;
 	}
-	row_cost = load_row_cost(table->id, table->row_bytes);
-	max = (load_budget(length) - view->cost) / row_cost;
-	from = bytes + table->offset;
+	uint64_t row_cost = load_row_cost(table->id, table->row_bytes);
+	uint64_t max = (load_budget(length) - view->cost) / row_cost;
+	const char *from = bytes + table->offset;
 	if (table->columns == PACKED_RAW && (uintptr_t)from % 8 == 0 && table->rows &&
 	    table->row_bytes == profile_row_bytes[table->id]) {
 		view->table[table->id] = from;
@@ -413,19 +404,18 @@ int profile_view_open(struct profile_view *view, const void *bytes, size_t lengt
 		      struct proton_error *err)
 {
 	bool is_packed = profile_view_is_packed(bytes, length);
-	struct file_header *header;
-	int status;
 
 	*view = (struct profile_view){0};
 	if (!profile_view_recognize(bytes, length))
 		return err_set(err, PROTON_E_FORMAT, "not a profile file (bad magic)");
-	if (!is_packed && length < sizeof(*header))
+	if (!is_packed && length < sizeof(struct file_header))
 		return err_set(err, PROTON_E_FORMAT, "truncated profile file header");
-	header = malloc(sizeof(*header)); /* a copy, because the bytes need not be aligned */
+	/* A copy, because the bytes need not be aligned. */
+	AUTO_FREE struct file_header *header = malloc(sizeof(*header));
 	if (!header)
 		return err_nomem(err);
 	memcpy(header, bytes, is_packed ? sizeof(struct packed_header) : sizeof(*header));
-	status = check_header(header, err);
+	int status = check_header(header, err);
 	if (status == PROTON_OK) {
 		view->state = header->state;
 		view->pid = header->pid;
@@ -436,6 +426,5 @@ int profile_view_open(struct profile_view *view, const void *bytes, size_t lengt
 		status = open_table(view, header, bytes, length, i, err);
 	if (status != PROTON_OK)
 		profile_view_fini(view);
-	free(header);
 	return status;
 }

@@ -115,12 +115,10 @@ static bool make_space(struct out *out, size_t start, size_t length)
 void protobuf_end(struct protobuf_writer *writer)
 {
 	struct out *out = writer->out;
-	size_t start;
-	size_t length;
 
 	assert(writer->depth > 0);
-	start = writer->starts[--writer->depth];
-	length = out->length - start;
+	size_t start = writer->starts[--writer->depth];
+	size_t length = out->length - start;
 	if (!out->errnum && (length < 0x80 || make_space(out, start, length)))
 		put_varint(out->bytes + start - 1, length);
 }

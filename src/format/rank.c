@@ -3,8 +3,6 @@
 
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <strings.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -50,12 +48,11 @@ static const char *const jobs[] = {
 
 bool rank_parse(const char *text, uint32_t *out)
 {
-	unsigned long value;
 	char *end;
 
 	if (!text || *text < '0' || *text > '9')
 		return false;
-	value = strtoul(text, &end, 10);
+	unsigned long value = strtoul(text, &end, 10);
 	if (*end || value >= RANK_MAX)
 		return false;
 	*out = (uint32_t)value;
@@ -221,13 +218,12 @@ int rank_make_directories(const char *stem, struct proton_error *err)
 	int status = PROTON_OK;
 
 	for (int above = 2; above > 0 && status == PROTON_OK; above--) {
-		char *directory = directory_of(stem, above);
+		AUTO_FREE char *directory = directory_of(stem, above);
 
 		if (!directory)
 			status = err_nomem(err);
 		else if (mkdir(directory, 0777) < 0 && errno != EEXIST)
 			status = err_errno(err, errno, "cannot create directory '%s'", directory);
-		free(directory);
 	}
 	return status;
 }
@@ -236,7 +232,6 @@ int rank_resolve(char **stem, bool is_wanted, bool *is_ranked_out, struct proton
 {
 	struct rank_identity identity;
 	enum rank_names names;
-	char *ranked;
 	int status = rank_names_read(&names, err);
 
 	*is_ranked_out = false;
@@ -246,7 +241,7 @@ int rank_resolve(char **stem, bool is_wanted, bool *is_ranked_out, struct proton
 	if (!rank_is_of_many(&identity) || names == RANK_NAMES_OFF ||
 	    (names == RANK_NAMES_AUTO && !is_wanted))
 		return PROTON_OK;
-	ranked = name_of("", &identity);
+	char *ranked = name_of("", &identity);
 	if (!ranked)
 		return err_nomem(err);
 	if (!strstr(*stem, ranked)) {
@@ -266,10 +261,9 @@ int rank_resolve(char **stem, bool is_wanted, bool *is_ranked_out, struct proton
 void rank_remove_directories(const char *stem)
 {
 	for (int above = 1; above <= 2; above++) {
-		char *directory = directory_of(stem, above);
+		AUTO_FREE char *directory = directory_of(stem, above);
 
 		if (directory)
 			rmdir(directory);
-		free(directory);
 	}
 }

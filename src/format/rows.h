@@ -105,13 +105,11 @@ struct row_histogram {
 
 static inline uint32_t histogram_bucket(uint64_t duration_ns)
 {
-	uint32_t log2;
-	uint32_t index;
-
 	if (duration_ns < (1u << HISTOGRAM_FIRST_LOG2))
 		return 0;
-	log2 = 63u - (uint32_t)__builtin_clzll(duration_ns);
-	index = (log2 - HISTOGRAM_FIRST_LOG2) * 2 + (uint32_t)(duration_ns >> (log2 - 1) & 1);
+	uint32_t log2 = 63u - (uint32_t)__builtin_clzll(duration_ns);
+	uint32_t index = (log2 - HISTOGRAM_FIRST_LOG2) * 2 +
+			 (uint32_t)(duration_ns >> (log2 - 1) & 1);
 	return index < HISTOGRAM_BUCKETS ? index : HISTOGRAM_BUCKETS - 1;
 }
 
@@ -429,11 +427,9 @@ struct row_column {
  */
 static inline uint16_t duration_code(uint64_t duration_ns)
 {
-	uint32_t shift;
-
 	if (duration_ns < 4096)
 		return (uint16_t)duration_ns;
-	shift = 52u - (uint32_t)__builtin_clzll(duration_ns);
+	uint32_t shift = 52u - (uint32_t)__builtin_clzll(duration_ns);
 	if (shift > 30)
 		return UINT16_MAX;
 	return (uint16_t)((shift << 11) + (uint32_t)(duration_ns >> shift));

@@ -5,10 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -58,11 +55,10 @@ static bool is_hatchet(const char *bytes, size_t length)
 static bool is_msgpack(const char *bytes, size_t length)
 {
 	const unsigned char *b = (const unsigned char *)bytes;
-	size_t at;
 
 	if (length < 8 || (b[0] & 0xf0) != 0x90)
 		return false;
-	at = (b[1] & 0xf0) == 0x80 ? 2 : b[1] == 0xde ? 4 : 0;
+	size_t at = (b[1] & 0xf0) == 0x80 ? 2 : b[1] == 0xde ? 4 : 0;
 	return at && (b[at] & 0xe0) == 0xa0 && is_member(bytes + at + 1, length - at - 1);
 }
 
@@ -92,8 +88,7 @@ static bool is_message(const unsigned char *b, size_t length)
 	size_t at = 0;
 
 	while (at < length) {
-		uint64_t tag;
-		uint64_t size;
+		uint64_t tag, size;
 
 		if (!read_varint(b, length, &at, &tag) || tag >> 3 == 0)
 			return false;
@@ -253,16 +248,14 @@ int target_stem(const char *name, char **stem_out, struct proton_error *err)
 	size_t length = length_without_suffix(base);
 	char directory[PATH_MAX];
 	char current[PATH_MAX] = "";
-	int status = check_name(name, base, err);
 
-	if (status != PROTON_OK)
-		return status;
+	TRY(check_name(name, base, err));
 	if (*name != '/' && !getcwd(current, sizeof(current)))
 		return err_errno(err, errno, "cannot determine the current directory");
 	if (strlen(current) + 1 + strlen(name) + NAME_TAIL_MAX >= PATH_MAX)
 		return err_set(err, PROTON_E_INVALID, "the output name '%.20s...' is too long",
 			       name);
-	status = check_directory(name, directory, err);
+	int status = check_directory(name, directory, err);
 	if (status == PROTON_OK)
 		status = check_length(directory, base, length, err);
 	if (status != PROTON_OK)
@@ -308,7 +301,7 @@ int target_check(const char *path, bool no_clobber, bool *has_profile_out, struc
 	char directory[PATH_MAX]; /* renaming over the file requires it; a link may change it */
 	bool exists;
 	struct stat st;
-	char *target;
+	AUTO_FREE char *target = NULL;
 	ssize_t length = 0;
 	int status = file_replace_target(path, &target, &exists, &st, err);
 
@@ -325,7 +318,6 @@ int target_check(const char *path, bool no_clobber, bool *has_profile_out, struc
 		status = refuse_foreign(path, err);
 	if (status == PROTON_OK && has_profile_out)
 		*has_profile_out = length > 0;
-	free(target);
 	return status;
 }
 
@@ -333,7 +325,7 @@ int target_check(const char *path, bool no_clobber, bool *has_profile_out, struc
 static int check_parts(const char *stem, const char *suffix, struct proton_error *err)
 {
 	const char *base = strrchr(stem, '/') + 1;
-	char *directory = strndup(stem, (size_t)(base - stem));
+	AUTO_FREE char *directory = strndup(stem, (size_t)(base - stem));
 	DIR *entries = directory ? opendir(directory) : NULL;
 	const struct dirent *entry;
 	size_t length = strlen(base);
@@ -351,7 +343,6 @@ static int check_parts(const char *stem, const char *suffix, struct proton_error
 	}
 	if (entries)
 		closedir(entries);
-	free(directory);
 	return status;
 }
 
@@ -362,7 +353,6 @@ static int check_working_file(const char *path, bool no_clobber, struct proton_e
 	char head[FILE_HEAD_BYTES];
 	uint32_t state;
 	struct stat st;
-	ssize_t length;
 
 	if (lstat(path, &st) < 0)
 		return errno == ENOENT ? PROTON_OK : err_errno(err, errno, "cannot write %s", path);
@@ -371,7 +361,7 @@ static int check_working_file(const char *path, bool no_clobber, struct proton_e
 			       "cannot write the working file %s: it exists and is not a regular "
 			       "file; choose another name or remove it",
 			       path);
-	length = read_head(path, head, sizeof(head));
+	ssize_t length = read_head(path, head, sizeof(head));
 	if (length < 0 && errno == ENOENT)
 		return PROTON_OK; /* its process has just renamed or removed it */
 	if (length < 0)

@@ -5,8 +5,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -36,7 +34,7 @@
 #define STARTUP_MAX_S 60
 
 /* Programs that close inherited descriptors, or count them, rarely look beyond this number. */
-#define FIRST_DESCRIPTOR 900u
+#define FIRST_DESCRIPTOR 900
 
 static int length_of_stem(const char *path)
 {
@@ -58,12 +56,11 @@ struct used_names {
 /* The number of NAME.PID.REST or NAME.PID.NUMBER.REST, given what follows "NAME.PID.". */
 static uint32_t number_of(const char *rest)
 {
-	unsigned long number;
 	char *end;
 
 	if (*rest < '1' || *rest > '9')
 		return 1;
-	number = strtoul(rest, &end, 10);
+	unsigned long number = strtoul(rest, &end, 10);
 	return *end == '.' && number >= 2 && number <= NUMBER_MAX ? (uint32_t)number : 1;
 }
 
@@ -74,18 +71,18 @@ static struct used_names find_used(const char *path, uint32_t pid, uint32_t want
 	struct used_names used = {0};
 	const char *base = basename(path);
 	const struct dirent *entry;
-	char *directory = base > path ? strndup(path, (size_t)(base - path)) : strdup(".");
+	AUTO_FREE char *directory = base > path ? strndup(path, (size_t)(base - path))
+						: strdup(".");
 	char *prefix = NULL;
 	DIR *list = directory ? opendir(directory) : NULL;
 	int length = asprintf(&prefix, "%.*s.%u.", length_of_stem(base), base, pid);
 
 	while (list && length > 0 && (entry = readdir(list))) {
 		const char *name = entry->d_name;
-		uint32_t number;
 
 		if (strncmp(name, prefix, (size_t)length) != 0)
 			continue;
-		number = number_of(name + length);
+		uint32_t number = number_of(name + length);
 		used.last = number > used.last ? number : used.last;
 		if (number == wanted && strcmp(name, ignored) != 0)
 			used.is_used = true;
@@ -94,7 +91,6 @@ static struct used_names find_used(const char *path, uint32_t pid, uint32_t want
 		closedir(list);
 	if (length >= 0)
 		free(prefix);
-	free(directory);
 	return used;
 }
 
@@ -125,8 +121,7 @@ static int error_busy(const struct working_file *file, struct proton_error *err)
 
 static bool has_name(int fd, const char *path)
 {
-	struct stat own;
-	struct stat named;
+	struct stat own, named;
 
 	return fstat(fd, &own) == 0 && lstat(path, &named) == 0 && own.st_dev == named.st_dev &&
 	       own.st_ino == named.st_ino;
@@ -197,7 +192,7 @@ static bool is_of_other_host(const char *path, const struct stat *st)
 	char host[256] = "";
 	struct profile_view view;
 	size_t length;
-	char *bytes;
+	AUTO_FREE char *bytes = NULL;
 
 	if (gethostname(host, sizeof(host) - 1) != 0 ||
 	    !profile_snapshot_read(path, &bytes, &length))
@@ -215,7 +210,6 @@ static bool is_of_other_host(const char *path, const struct stat *st)
 		}
 		profile_view_fini(&view);
 	}
-	free(bytes);
 	return is_other;
 }
 
@@ -252,7 +246,7 @@ static bool is_remote(const struct working_file *file, const struct file_header 
 /* Frees the name of a non-empty file that this process has locked. */
 static int make_way(struct working_file *file, int fd, struct proton_error *err)
 {
-	struct file_header *header = calloc(1, sizeof(*header));
+	AUTO_FREE struct file_header *header = calloc(1, sizeof(*header));
 	int status = PROTON_OK;
 	bool is_unstarted;
 	struct stat st = {0};
@@ -274,7 +268,6 @@ static int make_way(struct working_file *file, int fd, struct proton_error *err)
 				    err);
 	if (status == PROTON_OK && file->earlier)
 		file->earlier_mode = st.st_mode & 0777;
-	free(header);
 	return status;
 }
 
@@ -318,7 +311,6 @@ static int try_name(struct working_file *file, bool must_be_new, int *fd_out,
 		    struct proton_error *err)
 {
 	bool is_new;
-	bool is_locked;
 	int fd = open_name(file->path, must_be_new, &is_new);
 	int status = PROTON_OK;
 	struct stat st;
@@ -333,7 +325,7 @@ static int try_name(struct working_file *file, bool must_be_new, int *fd_out,
 			return error_stranger(file, err);
 		return err_errno(err, errno, "cannot create %s", file->path);
 	}
-	is_locked = lock_file(fd, is_new);
+	bool is_locked = lock_file(fd, is_new);
 	if (fstat(fd, &st) < 0)
 		status = err_errno(err, errno, "cannot create %s", file->path);
 	else if (is_locked && !S_ISREG(st.st_mode))
@@ -354,18 +346,11 @@ static int try_name(struct working_file *file, bool must_be_new, int *fd_out,
 int working_file_move_high(int fd)
 {
 	struct rlimit limit = {.rlim_cur = FIRST_DESCRIPTOR};
-	unsigned from;
-	int high;
 
 	getrlimit(RLIMIT_NOFILE, &limit);
-	from = limit.rlim_cur > FIRST_DESCRIPTOR + FIRST_DESCRIPTOR / 8
-		       ? FIRST_DESCRIPTOR
-		       : (unsigned)(limit.rlim_cur - limit.rlim_cur / 8);
-	high = fcntl(fd, F_DUPFD_CLOEXEC, from);
-	if (high < 0)
-		return fd;
-	close(fd);
-	return high;
+	return descriptor_move(fd, limit.rlim_cur > FIRST_DESCRIPTOR + FIRST_DESCRIPTOR / 8
+					   ? FIRST_DESCRIPTOR
+					   : (int)(limit.rlim_cur - limit.rlim_cur / 8));
 }
 
 static int take_name(struct working_file *file, bool must_be_new, struct proton_error *err)
@@ -374,10 +359,7 @@ static int take_name(struct working_file *file, bool must_be_new, struct proton_
 	int fd = -1;
 
 	for (uint32_t i = 0; i < ATTEMPTS_MAX; i++) {
-		int status = try_name(file, must_be_new, &fd, err);
-
-		if (status != PROTON_OK)
-			return status;
+		TRY(try_name(file, must_be_new, &fd, err));
 		if (fd < 0)
 			continue;
 		if (file->earlier)
@@ -394,12 +376,10 @@ static int take_name(struct working_file *file, bool must_be_new, struct proton_
 
 int working_file_create(struct working_file *file, const char *path, struct proton_error *err)
 {
-	int status;
-
 	*file = (struct working_file){.fd = -1, .path = strdup(path)};
 	if (!file->path)
 		return err_nomem(err);
-	status = take_name(file, false, err);
+	int status = take_name(file, false, err);
 	if (status != PROTON_OK)
 		working_file_close(file);
 	return status;
@@ -469,14 +449,13 @@ int working_file_map(const struct working_file *file, struct region *space, off_
 		     size_t bytes, bool *is_allocated_out)
 {
 	struct stat st;
-	int errnum;
 
 	*is_allocated_out = false;
 	if (!has_descriptor(file, &st))
 		return EBADF;
 	if (st.st_size < offset)
 		return ENODATA;
-	errnum = allocate(file->fd, offset, (off_t)bytes);
+	int errnum = allocate(file->fd, offset, (off_t)bytes);
 	if (errnum)
 		return errnum;
 	*is_allocated_out = true;

@@ -1,8 +1,6 @@
 /* Reading and writing the record layout of an instrumented kernel as text. */
 #include "intra/layout.h"
 
-#include <stdlib.h>
-
 #include "base/array.h"
 #include "base/slice.h"
 
@@ -237,8 +235,7 @@ static bool read_code(struct slice line, struct instrument_layout *layout)
 static bool read_around(struct slice line, struct instrument_layout *layout)
 {
 	struct instrument_nesting *nesting = layout_nesting(layout);
-	uint32_t scope;
-	uint32_t other;
+	uint32_t scope, other;
 
 	if (!nesting || !read_number(&line, &scope) || scope >= layout->scope_count)
 		return false;
@@ -265,7 +262,6 @@ static bool read_parent(struct slice line, struct instrument_layout *layout)
 
 static bool read_sum(struct slice line, struct instrument_layout *layout)
 {
-	struct instrument_sum *sum;
 	uint32_t numbers[6];
 
 	if (!read_numbers(line, ARRAY_LENGTH(numbers), numbers))
@@ -277,7 +273,7 @@ static bool read_sum(struct slice line, struct instrument_layout *layout)
 	if (numbers[0] >= layout->scope_count || numbers[1] > layout->sum_count ||
 	    !layout_sum(layout, (uint16_t)numbers[0], (uint16_t)(numbers[1] - 1)))
 		return false;
-	sum = &layout->sums[layout->sum_count - 1];
+	struct instrument_sum *sum = &layout->sums[layout->sum_count - 1];
 	sum->start_reads = (uint16_t)numbers[2];
 	sum->end_reads = (uint16_t)numbers[3];
 	sum->records_before = (uint16_t)numbers[4];

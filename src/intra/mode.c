@@ -2,7 +2,6 @@
 #include "intra/mode.h"
 
 #include <stdio.h>
-#include <string.h>
 
 #include "base/slice.h"
 #include "intra/layout.h"
@@ -284,10 +283,8 @@ int instrument_mode_read(const char *text, struct instrument_mode *mode, struct 
 			       shown(name), name.at);
 	while (rest.length) {
 		struct slice part = slice_trim(slice_take_until(&rest, ':'));
-		int status = part.length ? read_key(&reading, part) : PROTON_OK;
 
-		if (status != PROTON_OK)
-			return status;
+		TRY(part.length ? read_key(&reading, part) : PROTON_OK);
 	}
 	/* "mma" is a mode of upstream, and has its dots as there. */
 	if (!(reading.seen & 1u << BUDGET) && reading.seen & 1u << AUTO && values[AUTO])

@@ -4,9 +4,6 @@
  */
 #pragma once
 
-#include <stdbool.h>
-#include <stdint.h>
-
 #include "base/buf.h"
 
 static inline uint64_t clamped_u64(uint64_t a, uint64_t b)

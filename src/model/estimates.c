@@ -2,8 +2,8 @@
 #include "model/estimates.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
+
+#include "base/array.h"
 
 #define NONE UINT32_MAX
 #define GROUPS ESTIMATES_GROUPS
@@ -178,7 +178,7 @@ double *estimates_halves(const struct profile *profile, bool is_inclusive)
 {
 	uint32_t metric = vector_metric(profile);
 	size_t count = profile->node_count;
-	double *sums = metric == NONE ? NULL : calloc(count * GROUPS, sizeof(*sums));
+	AUTO_FREE double *sums = metric == NONE ? NULL : calloc(count * GROUPS, sizeof(*sums));
 	double *halves = sums ? malloc(count * sizeof(*halves)) : NULL;
 
 	for (uint32_t i = 0; halves && i < count; i++) {
@@ -204,7 +204,6 @@ double *estimates_halves(const struct profile *profile, bool is_inclusive)
 			halves[i] += sums[i * GROUPS + group] * sums[i * GROUPS + group];
 		halves[i] = round(sqrt(halves[i]));
 	}
-	free(sums);
 	return halves;
 }
 
@@ -212,28 +211,25 @@ static void add_intervals(struct profile *profile)
 {
 	uint32_t name = profile_add_text(profile, ESTIMATES_INTERVAL);
 	uint32_t metric = profile_metric(profile, name, PROTON_METRIC_DOUBLE, METRIC_EXCLUSIVE);
-	double *halves = profile->out_of_memory ? NULL : estimates_halves(profile, false);
+	AUTO_FREE double *halves = profile->out_of_memory ? NULL : estimates_halves(profile, false);
 
 	for (uint32_t i = 1; halves && i < profile->node_count; i++)
 		if (!isnan(halves[i]))
 			profile_value(profile, i, metric)->as.float64 = halves[i];
 	profile->out_of_memory |= !halves;
-	free(halves);
 }
 
 void estimates_settle(struct profile *profile)
 {
 	uint32_t metric = vector_metric(profile);
 	double *root = metric == NONE ? NULL : vector_of(profile, metric, 0, ESTIMATES_WORDS);
-	struct run run;
-	uint32_t samples;
 
 	if (!root)
 		return;
-	run = read_run(root);
+	struct run run = read_run(root);
 	remove_vector(profile, metric, 0);
-	samples = profile_metric(profile, profile_add_text(profile, ESTIMATES_SAMPLES),
-				 PROTON_METRIC_INT64, 0);
+	uint32_t samples = profile_metric(profile, profile_add_text(profile, ESTIMATES_SAMPLES),
+					  PROTON_METRIC_INT64, 0);
 	for (uint32_t i = 1; i < profile->node_count && !profile->out_of_memory; i++)
 		if (profile->nodes[i].first_kernel)
 			settle_node(profile, &run, metric, samples, i);

@@ -1,8 +1,6 @@
 /* Removing nodes from a profile's tree, in place. */
 #include "model/fold.h"
 
-#include <stdlib.h>
-#include <string.h>
 #include <strings.h>
 
 #include "base/array.h"
@@ -36,7 +34,8 @@ static bool has_samples(const struct profile *profile, uint32_t node)
 
 size_t fold_allowed(const struct profile *profile, bool *is_hidden)
 {
-	bool *is_kernel = calloc(profile->node_count, sizeof(*is_kernel)); /* or below one */
+	AUTO_FREE bool *is_kernel =
+		calloc(profile->node_count, sizeof(*is_kernel)); /* or below one */
 	size_t count = 0;
 
 	for (uint32_t i = 1; is_kernel && i < profile->node_count; i++) {
@@ -56,7 +55,6 @@ size_t fold_allowed(const struct profile *profile, bool *is_hidden)
 		is_hidden[i] = is_hidden[i] && i && is_kernel && !is_kernel[i];
 		count += is_hidden[i];
 	}
-	free(is_kernel);
 	return count;
 }
 
@@ -146,11 +144,10 @@ static void move_rows(struct fold *fold, const struct profile_node *from, uint32
 		move_value(fold, v, to, is_hidden);
 	}
 	for (uint32_t k = from->first_kernel; k; k = next) {
-		uint32_t index;
-
 		next = profile->kernels[k].next;
-		index = place_row(fold, to, DEVICE + profile->kernels[k].device, k,
-				  &profile->nodes[to].first_kernel, &profile->kernels[k].next);
+		uint32_t index = place_row(fold, to, DEVICE + profile->kernels[k].device, k,
+					   &profile->nodes[to].first_kernel,
+					   &profile->kernels[k].next);
 		if (index)
 			sum_kernel(profile, index, k);
 	}

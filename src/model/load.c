@@ -1,8 +1,6 @@
 /* Loading profiles from bytes and files of any format. */
 #include "model/load.h"
 
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -13,7 +11,6 @@
 #include "format/msgpack_read.h"
 #include "format/profile_snapshot.h"
 #include "model/load_tree.h"
-#include "model/profile.h"
 
 static bool begins_with(const char *bytes, size_t length, const char *prefix, size_t prefix_length)
 {
@@ -25,11 +22,9 @@ static int load_profile_file(const char *bytes, size_t length, char **keep, stru
 			     struct proton_error *err)
 {
 	struct profile_view view;
-	int status = profile_view_open(&view, bytes, length, err);
 
-	if (status != PROTON_OK)
-		return status;
-	status = profile_load_view(&view, PHASE_ALL, out, err);
+	TRY(profile_view_open(&view, bytes, length, err));
+	int status = profile_load_view(&view, PHASE_ALL, out, err);
 	if (status == PROTON_OK && (*out)->trace) {
 		status = trace_own((*out)->trace, &view, keep, err);
 		if (status != PROTON_OK)
@@ -44,25 +39,19 @@ static int load_profile_file(const char *bytes, size_t length, char **keep, stru
 int profile_load_hatchet(const char *bytes, size_t length, struct profile **out,
 			 struct proton_error *err)
 {
-	struct json_reader reader;
-	int status;
+	AT_END(json_reader_fini) struct json_reader reader;
 
 	json_reader_init(&reader, bytes, length);
-	status = load_tree(&reader.source, out, err);
-	json_reader_fini(&reader);
-	return status;
+	return load_tree(&reader.source, out, err);
 }
 
 int profile_load_msgpack(const char *bytes, size_t length, struct profile **out,
 			 struct proton_error *err)
 {
-	struct msgpack_reader reader;
-	int status;
+	AT_END(msgpack_reader_fini) struct msgpack_reader reader;
 
 	msgpack_reader_init(&reader, bytes, length);
-	status = load_tree(&reader.source, out, err);
-	msgpack_reader_fini(&reader);
-	return status;
+	return load_tree(&reader.source, out, err);
 }
 
 /* The first byte that is not white space, or 0. */
@@ -208,15 +197,13 @@ static bool load_recording(const char *path, struct profile_bytes *kept, struct 
 
 	for (int i = 0; i < SNAPSHOTS_MAX; i++) {
 		struct profile *profile;
-		uint64_t hash;
 		char *bytes;
 		size_t length;
-		int status;
 
 		if (!profile_snapshot_read(path, &bytes, &length))
 			return false;
-		hash = hash_bytes(bytes, length);
-		status = load_bytes(path, bytes, length, kept ? NULL : &bytes, &profile, err);
+		uint64_t hash = hash_bytes(bytes, length);
+		int status = load_bytes(path, bytes, length, kept ? NULL : &bytes, &profile, err);
 		if (status == PROTON_OK && profile->is_damaged && (!i || hash != last_hash)) {
 			last_hash = hash;
 			if (i < SNAPSHOTS_MAX - 1) {
@@ -242,11 +229,9 @@ static int load_whole(const char *path, struct profile_bytes *kept, struct profi
 	const char *name = strcmp(path, "-") == 0 ? "standard input" : path;
 	char *bytes;
 	size_t length;
-	int status = file_read_all(path, &limits, &bytes, &length, err);
 
-	if (status != PROTON_OK)
-		return status;
-	status = load_bytes(name, bytes, length, kept ? NULL : &bytes, out, err);
+	TRY(file_read_all(path, &limits, &bytes, &length, err));
+	int status = load_bytes(name, bytes, length, kept ? NULL : &bytes, out, err);
 	give_bytes(status == PROTON_OK ? kept : NULL, bytes, length);
 	return status;
 }
@@ -313,13 +298,9 @@ int profile_load_file(const char *path, struct profile **out, struct proton_erro
 int profile_load_next(const char *path, struct profile_bytes *kept, uint64_t *more_bytes,
 		      struct profile **out, struct proton_error *err)
 {
-	int status = *out ? PROTON_OK
-		     : kept && kept->bytes
-			     ? profile_load_bytes(path, kept->bytes, kept->length, out, err)
-			     : load_file(path, kept, out, err);
-
-	if (status != PROTON_OK)
-		return status;
+	TRY(*out                  ? PROTON_OK
+	    : kept && kept->bytes ? profile_load_bytes(path, kept->bytes, kept->length, out, err)
+				  : load_file(path, kept, out, err));
 	*more_bytes += (*out)->more_bytes;
 	if (*more_bytes <= LOAD_BYTES_MORE)
 		return PROTON_OK;

@@ -8,8 +8,6 @@
  * A phase consists of the epochs of that number that were not cleared, the nodes entered in them,
  * and the ancestors of these.
  */
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/array.h"
 #include "model/estimates.h"
@@ -58,15 +56,19 @@ static bool visit_row(uint64_t *seen, uint64_t row)
 	return true;
 }
 
+/* False: the table has no such row, so the file is damaged. */
+static bool is_row(struct view_loader *loader, enum table_id table, uint64_t row)
+{
+	bool is_there = row < rows_of(loader, table);
+
+	loader->profile->is_damaged |= !is_there;
+	return is_there;
+}
+
 static bool is_epoch_selected(struct view_loader *loader, uint32_t epoch)
 {
-	if (loader->is_all_selected)
-		return true;
-	if (epoch >= rows_of(loader, TABLE_EPOCHS)) {
-		loader->profile->is_damaged = true;
-		return false;
-	}
-	return loader->trace->is_selected[epoch];
+	return loader->is_all_selected ||
+	       (is_row(loader, TABLE_EPOCHS, epoch) && loader->trace->is_selected[epoch]);
 }
 
 /* ------------------------------------------------------------------ strings, frames, metrics */
@@ -74,33 +76,24 @@ static bool is_epoch_selected(struct view_loader *loader, uint32_t epoch)
 static uint32_t map_string(struct view_loader *loader, uint64_t id)
 {
 	uint32_t length;
-	const char *text;
-	uint32_t string;
 
-	if (id == 0)
+	if (id == 0 || !is_row(loader, TABLE_STRINGS, id))
 		return 0;
-	if (id >= rows_of(loader, TABLE_STRINGS)) {
-		loader->profile->is_damaged = true;
-		return 0;
-	}
 	if (loader->trace->strings[id])
 		return loader->trace->strings[id] - 1;
-	text = profile_view_string(loader->view, (uint32_t)id, &length);
+	const char *text = profile_view_string(loader->view, (uint32_t)id, &length);
 	if (string_entry_bytes(length) > loader->string_budget) {
 		loader->profile->is_damaged = true;
 		return 0;
 	}
 	loader->string_budget -= string_entry_bytes(length);
-	string = profile_string(loader->profile, text, length);
+	uint32_t string = profile_string(loader->profile, text, length);
 	loader->trace->strings[id] = string + 1;
 	return string;
 }
 
 static uint32_t map_frame(struct view_loader *loader, uint32_t id)
 {
-	const struct row_frame *row;
-	struct row_frame frame;
-
 	if (id == 0 || id >= rows_of(loader, TABLE_FRAMES)) {
 		loader->profile->is_damaged = true;
 		if (!loader->unknown_frame)
@@ -109,8 +102,10 @@ static uint32_t map_frame(struct view_loader *loader, uint32_t id)
 	}
 	if (loader->frames[id])
 		return loader->frames[id] - 1;
-	row = (const struct row_frame *)loader->view->table[TABLE_FRAMES] + id;
-	frame = (struct row_frame){.kind = row->kind, .name = map_string(loader, row->name)};
+	const struct row_frame *row = (const struct row_frame *)loader->view->table[TABLE_FRAMES] +
+				      id;
+	struct row_frame frame =
+		(struct row_frame){.kind = row->kind, .name = map_string(loader, row->name)};
 	if (row->kind == FRAME_SOURCE) {
 		frame.file = map_string(loader, row->file);
 		frame.line = row->line;
@@ -127,11 +122,11 @@ static void map_metrics(struct view_loader *loader)
 	const struct row_metric *rows = loader->view->table[TABLE_METRICS];
 	uint64_t count = rows_of(loader, TABLE_METRICS);
 	struct profile *profile = loader->profile;
-	bool *has_doubles;
 
 	for (uint64_t i = 0; i < count; i++)
 		map_string(loader, rows[i].name);
-	has_doubles = calloc(profile->strings.used / 8 + 1, sizeof(*has_doubles)); /* by string */
+	bool *has_doubles =
+		calloc(profile->strings.used / 8 + 1, sizeof(*has_doubles)); /* by string */
 	if (!has_doubles) {
 		profile->out_of_memory = true;
 		return;
@@ -166,12 +161,11 @@ static void map_devices(struct view_loader *loader)
 
 	for (uint64_t i = 0; i < rows_of(loader, TABLE_DEVICES); i++) {
 		struct row_device row = rows[i];
-		uint32_t id;
 
 		row.type = map_string(loader, row.type);
 		row.arch = map_string(loader, row.arch);
 		row.name = map_string(loader, row.name);
-		id = profile_device(profile, row.type, row.id);
+		uint32_t id = profile_device(profile, row.type, row.id);
 		if (profile->out_of_memory || profile->device_count >= PROFILE_DEVICES_MAX) {
 			profile->is_damaged = true;
 			return;
@@ -229,19 +223,15 @@ static void copy_value(struct view_loader *loader, uint32_t node, const struct r
 	struct profile *profile = loader->profile;
 	struct profile_value from = {.as.int64 = row->as.int64};
 	const uint64_t *vector = NULL;
-	struct last_use *use;
-	bool is_new, is_later;
-	uint32_t metric;
-	uint16_t type;
 
 	if (row->metric >= rows_of(loader, TABLE_METRICS) || !loader->trace->metrics[row->metric]) {
 		profile->is_damaged = true;
 		return;
 	}
-	metric = loader->trace->metrics[row->metric] - 1;
-	use = &loader->metric_uses[metric];
-	is_new = use->node_plus_1 != node + 1;
-	is_later = is_new || row->epoch >= use->epoch;
+	uint32_t metric = loader->trace->metrics[row->metric] - 1;
+	struct last_use *use = &loader->metric_uses[metric];
+	bool is_new = use->node_plus_1 != node + 1;
+	bool is_later = is_new || row->epoch >= use->epoch;
 	if (is_new) {
 		struct profile_value *value = profile_value(profile, node, metric);
 
@@ -252,7 +242,7 @@ static void copy_value(struct view_loader *loader, uint32_t node, const struct r
 	}
 	if (is_later)
 		use->epoch = row->epoch;
-	type = profile->metrics[metric].type;
+	uint16_t type = profile->metrics[metric].type;
 	if (loader->trace->is_widened[row->metric])
 		from.as.float64 = (double)row->as.int64;
 	else if (type == PROTON_METRIC_STRING)
@@ -299,9 +289,6 @@ static void copy_kernel(struct view_loader *loader, uint32_t node, const struct 
 					    .min_ns = row->min_ns,
 					    .max_ns = row->max_ns};
 	struct profile *profile = loader->profile;
-	struct last_use *use;
-	ptrdiff_t row_index;
-	uint32_t device;
 
 	if (row->count == 0) /* created, but never executed */
 		return;
@@ -309,8 +296,8 @@ static void copy_kernel(struct view_loader *loader, uint32_t node, const struct 
 		profile->is_damaged = true;
 		return;
 	}
-	device = loader->trace->devices[row->device] - 1;
-	use = &loader->device_uses[device];
+	uint32_t device = loader->trace->devices[row->device] - 1;
+	struct last_use *use = &loader->device_uses[device];
 	if (use->node_plus_1 != node + 1) {
 		struct profile_kernel *kernel = profile_kernel(profile, node, device);
 
@@ -320,7 +307,7 @@ static void copy_kernel(struct view_loader *loader, uint32_t node, const struct 
 		use->index = (uint32_t)(kernel - profile->kernels);
 	}
 	profile_kernel_add(profile, use->index, &from, buckets_of(loader, row));
-	row_index = row - (const struct row_kernel *)loader->view->table[TABLE_KERNELS];
+	ptrdiff_t row_index = row - (const struct row_kernel *)loader->view->table[TABLE_KERNELS];
 	loader->kernels[row_index] = use->index + 1;
 	loader->kernel_nodes[row_index] = node + 1;
 }
@@ -346,17 +333,11 @@ static void copy_configs(struct view_loader *loader)
 	struct profile *profile = loader->profile;
 
 	for (uint64_t i = 1; i < rows_of(loader, TABLE_CONFIGS); i++) {
-		uint32_t kernel;
-
-		if (!rows[i].kernel || !rows[i].count)
+		if (!rows[i].kernel || !rows[i].count ||
+		    !is_row(loader, TABLE_KERNELS, rows[i].kernel) ||
+		    !loader->kernels[rows[i].kernel]) /* row of an epoch that is not selected */
 			continue;
-		if (rows[i].kernel >= rows_of(loader, TABLE_KERNELS)) {
-			profile->is_damaged = true;
-			continue;
-		}
-		if (!loader->kernels[rows[i].kernel]) /* row of an epoch that is not selected */
-			continue;
-		kernel = loader->kernels[rows[i].kernel] - 1;
+		uint32_t kernel = loader->kernels[rows[i].kernel] - 1;
 		profile->kernels[kernel].first_config =
 			profile_config(profile, profile->kernels[kernel].first_config, &rows[i]);
 	}

@@ -5,9 +5,6 @@
  */
 #include "model/samples.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/array.h"
 #include "model/clamped.h"
 #include "model/sample_lines.h"
@@ -96,8 +93,7 @@ static uint32_t reason_metric(struct profile *profile, uint32_t reason)
 {
 	/* Two names of upstream Proton differ from the vendor's. */
 	static const struct {
-		const char *vendor;
-		const char *metric;
+		const char *vendor, *metric;
 	} names[] = {{"no_instructions", "no_instruction"}, {"not_selected", "not_Selected"}};
 	const char *text = profile_text(profile, reason);
 	const char *at = strstr(text, "_stalled_");
@@ -329,7 +325,7 @@ static void divide_samples(const struct loading *loading, uint64_t samples, stru
  */
 static uint64_t divide_parts(struct loading *loading)
 {
-	struct share *shares = calloc(loading->target_count + 1, sizeof(*shares));
+	AUTO_FREE struct share *shares = calloc(loading->target_count + 1, sizeof(*shares));
 	size_t count = loading->part_count;
 	uint64_t sum = 0;
 
@@ -365,7 +361,6 @@ static uint64_t divide_parts(struct loading *loading)
 					 shares[k].part);
 		}
 	}
-	free(shares);
 	return loading->target_count > 1 ? sum : 0;
 }
 
@@ -378,14 +373,14 @@ ARRAY_ORDER(compare_parts, struct part,
 static void add_value(struct profile *profile, uint32_t node, uint32_t name, uint64_t samples)
 {
 	uint32_t metric = profile_metric(profile, name, PROTON_METRIC_INT64, 0);
-	struct profile_value *value;
 	uint32_t at = profile->nodes[node].first_value;
 
 	if (!samples)
 		return;
 	while (at && profile->values[at].metric != metric)
 		at = profile->values[at].next;
-	value = at ? &profile->values[at] : profile_value(profile, node, metric);
+	struct profile_value *value = at ? &profile->values[at]
+					 : profile_value(profile, node, metric);
 	clamped_add(&value->as.int64, samples > INT64_MAX ? INT64_MAX : (int64_t)samples);
 }
 
@@ -434,8 +429,7 @@ static void add_line(struct loading *loading, uint32_t node, const struct part *
 	struct profile *profile = loading->profile;
 	uint32_t selected = profile_add_text(profile, SAMPLES_SELECTED);
 	uint32_t unknown = profile_add_text(profile, SAMPLES_UNKNOWN);
-	uint64_t stalled = 0;
-	uint64_t all = 0;
+	uint64_t stalled = 0, all = 0;
 
 	for (size_t i = 0; i < count; i++) {
 		uint32_t reason = loading->samples->reasons[parts[i].reason];
@@ -455,7 +449,7 @@ static void add_line(struct loading *loading, uint32_t node, const struct part *
 static void add_parts(struct loading *loading, const struct lines *lines, uint64_t divided)
 {
 	struct profile *profile = loading->profile;
-	uint32_t *known = calloc((size_t)lines_frame_max(lines) + 1, sizeof(*known));
+	AUTO_FREE uint32_t *known = calloc((size_t)lines_frame_max(lines) + 1, sizeof(*known));
 	size_t to;
 
 	if (!known) {
@@ -478,7 +472,6 @@ static void add_parts(struct loading *loading, const struct lines *lines, uint64
 			node = line_node(loading, lines, node, first->frame, known);
 		add_line(loading, node, first, to - from);
 	}
-	free(known);
 	for (size_t i = 0; i < loading->target_count && divided; i++)
 		add_value(profile, loading->targets[i].node,
 			  profile_add_text(profile, SAMPLES_APPORTIONED),
@@ -624,11 +617,10 @@ static void add_zeros(struct loading *loading)
 	struct profile *profile = loading->profile;
 	uint32_t all = profile_add_text(profile, SAMPLES_ALL);
 	uint32_t metric = profile_metric(profile, all, PROTON_METRIC_INT64, 0);
-	bool *has_samples = calloc(profile->node_count + (size_t)1, sizeof(*has_samples));
+	AUTO_FREE bool *has_samples = calloc(profile->node_count + (size_t)1, sizeof(*has_samples));
 
 	if (!has_samples || profile->out_of_memory) {
 		profile->out_of_memory = true;
-		free(has_samples);
 		return;
 	}
 	for (size_t i = profile->node_count; i--;) {
@@ -647,7 +639,6 @@ static void add_zeros(struct loading *loading)
 			profile_value(profile, node, metric)->as.int64 = 0;
 		has_samples[node] = true;
 	}
-	free(has_samples);
 }
 
 ARRAY_ORDER(compare_functions, struct profile_function,
@@ -657,7 +648,7 @@ ARRAY_ORDER(compare_functions, struct profile_function,
 static void add_functions(struct loading *loading)
 {
 	struct profile_samples *samples = loading->samples;
-	struct lines lines = {0};
+	AT_END(lines_close) struct lines lines = {0};
 	size_t to;
 
 	for (size_t from = 0; from < loading->cell_count; from = to) {
@@ -672,7 +663,6 @@ static void add_functions(struct loading *loading)
 	}
 	if (samples->function_count)
 		lines_describe(&lines);
-	lines_close(&lines);
 	ARRAY_SORT(samples->functions, samples->function_count, compare_functions);
 }
 

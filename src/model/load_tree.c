@@ -11,9 +11,6 @@
  */
 #include "model/load_tree.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/array.h"
 
 /* Splits "file:line@function" at the last possible place. */
@@ -276,7 +273,6 @@ static void read_extras(struct tree_loader *loader, struct open_node *open)
 
 static bool open_node(struct tree_loader *loader)
 {
-	struct open_node *open;
 	uint32_t node = 0;
 
 	if (!array_reserve(&loader->stack, &loader->stack_capacity, loader->depth + 1,
@@ -286,7 +282,7 @@ static bool open_node(struct tree_loader *loader)
 	}
 	if (loader->depth)
 		node = profile_node(loader->profile, loader->stack[loader->depth - 1].node, 0);
-	open = &loader->stack[loader->depth++];
+	struct open_node *open = &loader->stack[loader->depth++];
 	*open = (struct open_node){
 		.node = node, .min_ns = KERNEL_TIME_UNKNOWN, .max_ns = KERNEL_TIME_UNKNOWN};
 	return !loader->profile->out_of_memory;
@@ -330,7 +326,6 @@ static bool read_member(struct tree_loader *loader)
 {
 	struct open_node *open = &loader->stack[loader->depth - 1];
 	struct token token;
-	bool is_children, is_frame, is_metrics, is_extras;
 
 	if (!tree_next(loader, &token)) {
 		open->is_in_children = false;
@@ -340,10 +335,10 @@ static bool read_member(struct tree_loader *loader)
 	}
 	if (open->is_in_children)
 		return !tree_open(loader, &token, TOKEN_OBJECT) || open_node(loader);
-	is_children = tree_is_text(&token, "children");
-	is_frame = tree_is_text(&token, "frame");
-	is_metrics = tree_is_text(&token, "metrics");
-	is_extras = tree_is_text(&token, "proton");
+	bool is_children = tree_is_text(&token, "children");
+	bool is_frame = tree_is_text(&token, "frame");
+	bool is_metrics = tree_is_text(&token, "metrics");
+	bool is_extras = tree_is_text(&token, "proton");
 	tree_next(loader, &token);
 	if (is_children && tree_open(loader, &token, TOKEN_ARRAY))
 		open->has_children = open->is_in_children = true;
@@ -411,7 +406,6 @@ int load_tree(struct token_source *source, struct profile **out, struct proton_e
 	struct tree_loader loader = {.source = source, .profile = profile_new()};
 	struct profile *profile = loader.profile;
 	bool is_tree;
-	bool is_whole;
 	int status = PROTON_OK;
 
 	if (!profile)
@@ -420,7 +414,7 @@ int load_tree(struct token_source *source, struct profile **out, struct proton_e
 	loader.count = profile_string(profile, "count", 5);
 	loader.device_id = profile_string(profile, "device_id", 9);
 	loader.device_type = profile_string(profile, "device_type", 11);
-	is_whole = !profile->out_of_memory && read_list(&loader, &is_tree);
+	bool is_whole = !profile->out_of_memory && read_list(&loader, &is_tree);
 	if (profile->out_of_memory)
 		status = err_nomem(err);
 	else if (!is_whole && !(is_tree && source->is_truncated))

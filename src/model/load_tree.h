@@ -4,8 +4,6 @@
  */
 #pragma once
 
-#include <string.h>
-
 #include "format/token.h"
 #include "model/profile.h"
 
@@ -72,11 +70,9 @@ static inline bool tree_has_failed(enum token_kind kind)
  */
 static inline bool tree_next(struct tree_loader *loader, struct token *token)
 {
-	enum token_kind kind;
-
 	if (loader->is_unread)
 		token_skip(loader->source, TOKEN_OBJECT);
-	kind = token_next(loader->source, token);
+	enum token_kind kind = token_next(loader->source, token);
 	loader->is_unread = kind == TOKEN_OBJECT || kind == TOKEN_ARRAY;
 	return !tree_has_failed(kind) && kind != TOKEN_OBJECT_END && kind != TOKEN_ARRAY_END;
 }

@@ -6,7 +6,6 @@
 #include "model/load_tree.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "base/array.h"
 #include "base/buf.h"
@@ -71,7 +70,6 @@ static struct profile_value *value_for(struct tree_loader *loader, uint32_t node
 {
 	struct profile *profile = loader->profile;
 	uint32_t metric = profile_metric(profile, name, (uint16_t)type, 0);
-	struct profile_value *value;
 
 	if (!array_reserve_zeros(&loader->last_uses, &loader->last_use_capacity, metric + 1,
 				 sizeof(*loader->last_uses))) {
@@ -80,7 +78,7 @@ static struct profile_value *value_for(struct tree_loader *loader, uint32_t node
 	}
 	if (loader->last_uses[metric].node_plus_1 == node + 1)
 		return &profile->values[loader->last_uses[metric].value];
-	value = profile_value(profile, node, metric);
+	struct profile_value *value = profile_value(profile, node, metric);
 	loader->last_uses[metric].node_plus_1 = node + 1;
 	loader->last_uses[metric].value = (uint32_t)(value - profile->values);
 	return value;
@@ -135,7 +133,6 @@ static void read_vector(struct tree_loader *loader, uint32_t node, uint32_t name
 	bool is_usable = true;
 	size_t count = 0;
 	struct token token;
-	uint32_t words;
 
 	while (tree_next(loader, &token)) {
 		is_usable &= is_number(&token);
@@ -157,7 +154,7 @@ static void read_vector(struct tree_loader *loader, uint32_t node, uint32_t name
 	}
 	if (!is_usable || token.kind != TOKEN_ARRAY_END)
 		return;
-	words = profile_vector(loader->profile, loader->elements, count);
+	uint32_t words = profile_vector(loader->profile, loader->elements, count);
 	value_for(loader, node, name, type)->as.vector = words;
 }
 
@@ -176,8 +173,7 @@ static void store_kernel(struct tree_loader *loader, struct open_node *open,
 {
 	struct profile *profile = loader->profile;
 	uint32_t node = open->node;
-	uint64_t total = 0;
-	uint64_t count = 0;
+	uint64_t total = 0, count = 0;
 	bool has_time = tree_u64(&metrics->time, &total);
 	bool has_count = tree_u64(&metrics->count, &count);
 	uint32_t id = 0;
@@ -305,9 +301,8 @@ static void value_to_double(struct profile *profile, struct profile_value *value
 static bool merge_number_types(struct profile *profile, const struct metric_order *orders,
 			       size_t count)
 {
-	uint32_t *into = malloc((profile->metric_count + 1) * sizeof(*into));
-	size_t kept = 0;
-	size_t merged = 0;
+	AUTO_FREE uint32_t *into = malloc((profile->metric_count + 1) * sizeof(*into));
+	size_t kept = 0, merged = 0;
 
 	if (!into)
 		return false;
@@ -347,7 +342,6 @@ static bool merge_number_types(struct profile *profile, const struct metric_orde
 		profile->metrics_indexed = 0;
 		profile_metric(profile, profile->metrics[0].name, profile->metrics[0].type, 0);
 	}
-	free(into);
 	return true;
 }
 
@@ -377,7 +371,7 @@ void tree_settle_metrics(struct tree_loader *loader)
 	struct root_metrics *root = &loader->root;
 	struct profile *profile = loader->profile;
 	size_t count = profile->metric_count;
-	struct metric_order *orders = malloc((count + 1) * sizeof(*orders));
+	AUTO_FREE struct metric_order *orders = malloc((count + 1) * sizeof(*orders));
 
 	if (!orders) {
 		profile->out_of_memory = true;
@@ -393,5 +387,4 @@ void tree_settle_metrics(struct tree_loader *loader)
 	if (!merge_number_types(profile, orders, count))
 		profile->out_of_memory = true;
 	settle_flags(profile, root);
-	free(orders);
 }

@@ -1,9 +1,6 @@
 /* Merging of profiles, node by node. */
 #include "model/merge.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/array.h"
 #include "model/clamped.h"
 
@@ -148,15 +145,13 @@ static bool is_same_text(const struct merge *merge, uint32_t source, uint32_t ta
 static uint32_t last_frame(const struct merge *merge, uint32_t source_frame)
 {
 	const struct row_frame *row = &merge->source->frames[source_frame];
-	const struct row_frame *last;
-	uint32_t id;
 
 	if (source_frame >= merge->last_frame_count)
 		return NONE;
-	id = merge->last_frames[source_frame];
+	uint32_t id = merge->last_frames[source_frame];
 	if (id == NONE)
 		return NONE;
-	last = &merge->target->frames[id];
+	const struct row_frame *last = &merge->target->frames[id];
 	if ((row->kind == FRAME_SOURCE) != (last->kind == FRAME_SOURCE) ||
 	    !is_same_text(merge, row->name, last->name))
 		return NONE;
@@ -183,13 +178,12 @@ static uint32_t find_frame(struct merge *merge, uint32_t source_frame)
 static uint32_t map_frame(struct merge *merge, uint32_t source_frame)
 {
 	const struct row_frame *row = &merge->source->frames[source_frame];
-	uint32_t id;
 
 	if (!merge->frames)
 		return 0;
 	if (merge->frames[source_frame] != NONE)
 		return merge->frames[source_frame];
-	id = last_frame(merge, source_frame);
+	uint32_t id = last_frame(merge, source_frame);
 	if (id == NONE)
 		id = find_frame(merge, source_frame);
 	if (row->kind == FRAME_KERNEL &&
@@ -205,11 +199,9 @@ static uint32_t map_frame(struct merge *merge, uint32_t source_frame)
 /* The node for all nodes beyond the limit. */
 static uint32_t other_node(struct merge *merge)
 {
-	uint32_t id;
-
 	if (merge->maps.other)
 		return merge->maps.other;
-	id = profile_name_frame(merge->target, MERGE_OTHER);
+	uint32_t id = profile_name_frame(merge->target, MERGE_OTHER);
 	merge->maps.other = hash_table_find(&merge->children, hash_pair(0, id));
 	if (!merge->maps.other) {
 		merge->maps.other = profile_node(merge->target, 0, id);
@@ -272,14 +264,13 @@ static uint32_t map_metric(struct merge *merge, uint32_t source_metric)
 	const struct row_metric *row = &merge->source->metrics[source_metric];
 	struct profile *target = merge->target;
 	const struct row_metric *found = NULL;
-	uint32_t name;
 	uint32_t id;
 
 	if (!merge->maps.metrics)
 		return NONE;
 	if (merge->maps.metrics[source_metric] != NONE)
 		return merge->maps.metrics[source_metric];
-	name = copy_string(merge, row->name);
+	uint32_t name = copy_string(merge, row->name);
 	if (row->type == PROTON_METRIC_INT64)
 		found = profile_metric_find(target, name, PROTON_METRIC_DOUBLE);
 	else if (row->type == PROTON_METRIC_DOUBLE)
@@ -330,13 +321,12 @@ void merge_values(struct merge *merge, uint32_t source_node, uint32_t target_nod
 	for (uint32_t v = source->nodes[source_node].first_value; v; v = source->values[v].next) {
 		uint32_t metric = map_metric(merge, source->values[v].metric);
 		uint32_t index = guess;
-		bool is_new;
 
 		if (target->out_of_memory)
 			return;
 		if (!guess || target->values[guess].metric != metric)
 			index = hash_table_find(&merge->values, hash_pair(target_node, metric));
-		is_new = index == 0;
+		bool is_new = index == 0;
 		if (is_new) {
 			index = (uint32_t)(profile_value(target, target_node, metric) -
 					   target->values);
@@ -358,13 +348,11 @@ void merge_values(struct merge *merge, uint32_t source_node, uint32_t target_nod
 
 static uint32_t map_device(struct merge *merge, uint32_t source_device)
 {
-	struct row_device device;
-
 	if (!merge->devices)
 		return 0;
 	if (merge->devices[source_device] != NONE)
 		return merge->devices[source_device];
-	device = merge->source->devices[source_device];
+	struct row_device device = merge->source->devices[source_device];
 	device.type = copy_string(merge, device.type);
 	device.arch = copy_string(merge, device.arch);
 	device.name = copy_string(merge, device.name);
@@ -424,7 +412,7 @@ static void merge_info(struct merge *merge)
 {
 	const struct profile *source = merge->source;
 	struct profile *target = merge->target;
-	struct hash_table pairs = {0};
+	AT_END(hash_table_fini) struct hash_table pairs = {0};
 	size_t kept = 0;
 
 	for (size_t i = 0; i < source->info_count && !merge->has_about; i++)
@@ -445,7 +433,6 @@ static void merge_info(struct merge *merge)
 		if (hash_table_find(&pairs, hash_pair(target->info[i].key, target->info[i].value)))
 			target->info[kept++] = target->info[i];
 	target->info_count = kept;
-	hash_table_fini(&pairs);
 }
 
 static void merge_counters(struct merge *merge)
@@ -457,7 +444,6 @@ static void merge_counters(struct merge *merge)
 		uint32_t name = find_text(merge, from->name);
 		uint32_t found =
 			name == STRING_NONE ? 0 : hash_table_find(&merge->counters, hash_u64(name));
-		size_t count;
 
 		if (found) {
 			struct row_counter *counter = &target->counters[found - 1];
@@ -465,7 +451,7 @@ static void merge_counters(struct merge *merge)
 			counter->value = clamped_u64(counter->value, from->value);
 			continue;
 		}
-		count = target->counter_count;
+		size_t count = target->counter_count;
 		profile_counter(target, profile_text(source, from->name), from->is_loss,
 				from->value);
 		if (target->counter_count > count)

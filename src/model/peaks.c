@@ -14,7 +14,6 @@
 
 #include <libproton/proton.h>
 #include <math.h>
-#include <string.h>
 #include <strings.h>
 
 #include "base/array.h"
@@ -176,11 +175,9 @@ int proton_peak_flops(const char *device_type, const char *arch, unsigned width_
 		      double num_sms, double clock_khz, double *flops_per_second_out,
 		      struct proton_error *err)
 {
-	const struct arch *found;
-
 	if (!device_type || !arch || !flops_per_second_out)
 		return err_set(err, PROTON_E_INVALID, "proton_peak_flops: a pointer is NULL");
-	found = find_arch(device_type, arch);
+	const struct arch *found = find_arch(device_type, arch);
 	if (!found)
 		return refuse_device(device_type, arch, err);
 	for (size_t w = 0; w < PEAK_WIDTHS; w++) {
@@ -203,11 +200,9 @@ int proton_peak_bytes(const char *device_type, const char *arch, double bus_widt
 		      double memory_clock_khz, double *bytes_per_second_out,
 		      struct proton_error *err)
 {
-	const struct arch *found;
-
 	if (!device_type || !arch || !bytes_per_second_out)
 		return err_set(err, PROTON_E_INVALID, "proton_peak_bytes: a pointer is NULL");
-	found = find_arch(device_type, arch);
+	const struct arch *found = find_arch(device_type, arch);
 	/* Every CUDA device has its bus width and clock in the profile: no table is needed. */
 	if (!found && strcasecmp(device_type, "CUDA") != 0)
 		return refuse_device(device_type, arch, err);

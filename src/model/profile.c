@@ -7,8 +7,6 @@
 #include "model/profile.h"
 
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/array.h"
 #include "base/hash.h"
@@ -101,14 +99,12 @@ static void index_metrics(struct profile *profile)
 uint32_t profile_metric(struct profile *profile, uint32_t name, uint16_t type, uint16_t flags)
 {
 	struct row_metric row = {.name = name, .type = type, .flags = flags};
-	const struct row_metric *found;
-	uint32_t id;
 
 	index_metrics(profile);
-	found = profile_metric_find(profile, name, type);
+	const struct row_metric *found = profile_metric_find(profile, name, type);
 	if (found)
 		return (uint32_t)(found - profile->metrics);
-	id = APPEND(profile, metrics, metric, &row);
+	uint32_t id = APPEND(profile, metrics, metric, &row);
 	index_metrics(profile);
 	return id;
 }
@@ -145,11 +141,10 @@ size_t profile_frame_text(const struct profile *profile, uint32_t frame, char *t
 uint32_t profile_node(struct profile *profile, uint32_t parent, uint32_t frame)
 {
 	uint32_t id = APPEND(profile, nodes, node, NULL);
-	struct profile_node *above;
 
 	if (!id)
 		return 0;
-	above = &profile->nodes[parent];
+	struct profile_node *above = &profile->nodes[parent];
 	profile->nodes[id].parent = parent;
 	profile->nodes[id].frame = frame;
 	if (above->last_child)

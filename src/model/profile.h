@@ -8,11 +8,6 @@
  */
 #pragma once
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
 #include <libproton/proton.h> /* enum proton_metric_type */
 
 #include "base/strings.h"

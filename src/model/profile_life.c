@@ -2,8 +2,6 @@
 #include "base/array.h"
 #include "model/profile.h"
 
-#include <stdlib.h>
-
 #include "model/ranks.h"
 #include "model/samples.h"
 #include "model/trace_events.h"

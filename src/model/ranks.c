@@ -1,11 +1,7 @@
 /* Ranks of a merged job: adding ranks and parts, loading. */
 #include "model/ranks.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/array.h"
-#include "base/hash.h"
 #include "format/rank.h"
 #include "model/clamped.h"
 #include "model/merge.h"
@@ -236,8 +232,8 @@ static uint64_t mix_hashes(uint64_t a, uint64_t b)
 /* A hash of the frames of all paths, which does not depend on the order of nodes. */
 static uint64_t shape_of(const struct profile *source)
 {
-	uint64_t *frames = malloc((source->frame_count + 1) * sizeof(*frames));
-	uint64_t *hashes = calloc(source->node_count, sizeof(*hashes));
+	AUTO_FREE uint64_t *frames = malloc((source->frame_count + 1) * sizeof(*frames));
+	AUTO_FREE uint64_t *hashes = calloc(source->node_count, sizeof(*hashes));
 	uint64_t shape = 0;
 
 	for (size_t i = 0; frames && i < source->frame_count; i++) {
@@ -253,8 +249,6 @@ static uint64_t shape_of(const struct profile *source)
 		hashes[i] = mix_hashes(hashes[node->parent] + 1, frames[node->frame]);
 		shape += hashes[i];
 	}
-	free(frames);
-	free(hashes);
 	return shape;
 }
 
@@ -344,16 +338,12 @@ static struct rank_values *pending_of(struct profile *target)
 void ranks_add(struct profile *target, const struct profile *source, const struct merge_maps *maps,
 	       const struct rank_origin *origin)
 {
-	struct rank_values *pending;
-	struct row_rank row;
-	uint64_t *times;
-
 	if (target->out_of_memory || !ranks_of(target))
 		return;
 	target->ranks->other = maps->other;
-	row = describe(target, source, origin);
-	times = ranks_times(source, &row.kernels);
-	pending = pending_of(target);
+	struct row_rank row = describe(target, source, origin);
+	uint64_t *times = ranks_times(source, &row.kernels);
+	struct rank_values *pending = pending_of(target);
 	if (!times || !pending || !rank_values_add(pending, target, source, maps, times, row.rank))
 		target->out_of_memory = true;
 	row.time_ns = times ? times[0] : 0;
@@ -489,7 +479,6 @@ void ranks_complete(struct profile *profile)
 	size_t count = ranks ? ranks->count : 0;
 	uint32_t world = 0;
 	size_t at = 0;
-	size_t max;
 
 	if (count)
 		ARRAY_SORT(ranks->rows, count, compare_rows);
@@ -501,7 +490,7 @@ void ranks_complete(struct profile *profile)
 		if (i && row->rank == row[-1].rank && row->attempt == row[-1].attempt)
 			row->state = RANK_DUPLICATE;
 	}
-	max = count * WORLD_PER_RANK > WORLD_OF_FEW ? count * WORLD_PER_RANK : WORLD_OF_FEW;
+	size_t max = count * WORLD_PER_RANK > WORLD_OF_FEW ? count * WORLD_PER_RANK : WORLD_OF_FEW;
 	max = max < WORLD_MAX ? max : WORLD_MAX;
 	world = world < max ? world : (uint32_t)max;
 	for (uint32_t rank = 0; rank < world && !profile->out_of_memory; rank++) {
@@ -585,13 +574,12 @@ void ranks_load(struct profile *profile, const struct profile_view *view, const 
 	for (uint64_t i = 0; i < view->rows[TABLE_SPREADS]; i++) {
 		uint32_t row = spreads[i].node;
 		uint32_t node = row < view->rows[TABLE_NODES] ? nodes[row] : 0;
-		struct row_spread *spread;
 
 		if (!node || !spreads[i].ranks) {
 			profile->is_damaged = true;
 			continue;
 		}
-		spread = spread_at(profile, node - 1);
+		struct row_spread *spread = spread_at(profile, node - 1);
 		if (spread && spread->ranks)
 			profile->is_damaged = true; /* a second row for the node */
 		else if (spread)

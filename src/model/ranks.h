@@ -6,10 +6,6 @@
  */
 #pragma once
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
 #include "base/hash.h"
 #include "format/profile_view.h"
 #include "model/value_spreads.h"

@@ -2,8 +2,6 @@
 #include "model/regroup.h"
 
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/buf.h"
 #include "base/hash.h"
@@ -84,7 +82,7 @@ static bool is_operator(struct slice name)
  */
 static bool decides(struct inner *inner, struct slice name, enum regroup_by by)
 {
-	if (by == REGROUP_OPERATOR)
+	if (by == REGROUP_OPERATOR || by == REGROUP_SHAPE)
 		return is_operator(name) || (is_autograd_node(name) && inner->frame == NO_FRAME);
 	inner->is_over = is_operator(name);
 	return !inner->is_over && name.length > 0 && name.at[0] != '<' && !is_autograd_node(name);
@@ -181,10 +179,8 @@ static void write_module(struct out *out, const char *file)
 /* The group with the name that was written, which is remembered by `key`. */
 static uint32_t written_child(struct regroup *regroup, uint64_t key)
 {
-	uint32_t place;
-
 	out_byte(&regroup->name, '\0');
-	place = regroup->name.errnum ? 0 : named_child(regroup, regroup->name.bytes);
+	uint32_t place = regroup->name.errnum ? 0 : named_child(regroup, regroup->name.bytes);
 	if (!place || !hash_table_add(&regroup->places, key, place))
 		regroup->target->out_of_memory = true;
 	regroup->name.length = 0;
@@ -194,17 +190,14 @@ static uint32_t written_child(struct regroup *regroup, uint64_t key)
 static uint32_t source_of(struct regroup *regroup, uint32_t node, enum regroup_by by)
 {
 	uint32_t frame = regroup->inner[node].frame;
-	const char *file;
-	uint64_t key;
-	uint32_t place;
 
 	if (frame == NO_FRAME)
 		return named_child(regroup, "(no source)");
-	key = hash_u64(regroup->source->frames[frame].file);
-	place = hash_table_find(&regroup->places, key);
+	uint64_t key = hash_u64(regroup->source->frames[frame].file);
+	uint32_t place = hash_table_find(&regroup->places, key);
 	if (place)
 		return place;
-	file = profile_text(regroup->source, regroup->source->frames[frame].file);
+	const char *file = profile_text(regroup->source, regroup->source->frames[frame].file);
 	if (by == REGROUP_MODULE)
 		write_module(&regroup->name, file);
 	else
@@ -212,12 +205,15 @@ static uint32_t source_of(struct regroup *regroup, uint32_t node, enum regroup_b
 	return written_child(regroup, key);
 }
 
-/* As PyTorch writes them, "aten::addmm": compiled code has "aten.addmm". */
-static void write_operators(struct out *out, struct slice name)
+/* As PyTorch writes them, "aten::addmm": compiled code has "aten.addmm (f32[8x16])". */
+static void write_operators(struct out *out, struct slice name, bool has_shapes)
 {
 	struct slice compiled = compiled_operators(name);
+	const char *shapes = memmem(compiled.at, compiled.length, " (", 2);
 	bool is_prefix = true;
 
+	if (shapes && !has_shapes)
+		compiled.length = (size_t)(shapes - compiled.at);
 	if (compiled.length == 0)
 		out_bytes(out, name.at, name.length);
 	for (size_t i = 0; i < compiled.length; i++) {
@@ -260,7 +256,7 @@ static uint32_t layer_of(struct regroup *regroup, uint32_t node, enum regroup_by
 	if (by == REGROUP_LAYER)
 		write_layer(&regroup->name, name, levels, is_backward);
 	else
-		write_operators(&regroup->name, name);
+		write_operators(&regroup->name, name, by == REGROUP_SHAPE);
 	return written_child(regroup, key);
 }
 
@@ -311,10 +307,9 @@ static bool add_callers(struct regroup *regroup, uint32_t node, size_t levels)
 
 	for (size_t level = 0; up && level < levels; level++) {
 		size_t before = regroup->target->node_count;
-		uint32_t cost;
 
 		place = merge_child(regroup->merge, place, source->nodes[up].frame);
-		cost = regroup->target->node_count > before ? NEW_CALLER_COST : 1;
+		uint32_t cost = regroup->target->node_count > before ? NEW_CALLER_COST : 1;
 		if (regroup->budget < cost)
 			return false;
 		regroup->budget -= cost;
@@ -342,6 +337,7 @@ static bool add_node_by(struct regroup *regroup, uint32_t node, enum regroup_by 
 		break;
 	case REGROUP_LAYER:
 	case REGROUP_OPERATOR:
+	case REGROUP_SHAPE:
 		add_rows(regroup, node, layer_of(regroup, node, by, levels));
 		break;
 	case REGROUP_DEVICE:
@@ -376,7 +372,7 @@ int profile_regroup(const struct profile *profile, enum regroup_by by, size_t le
 	out_init(&regroup.name, -1);
 	merge_source(regroup.merge, profile);
 	merge_about(regroup.merge);
-	if (by >= REGROUP_FILE && by <= REGROUP_OPERATOR)
+	if (by >= REGROUP_FILE && by <= REGROUP_SHAPE)
 		find_inner(&regroup, by);
 	for (uint32_t i = 0; i < profile->node_count && is_whole && !target->out_of_memory; i++) {
 		const struct profile_node *row = &profile->nodes[i];

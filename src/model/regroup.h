@@ -31,6 +31,8 @@ enum regroup_by {
 	REGROUP_LAYER,
 	/* By the innermost operator of PyTorch, "aten::addmm". "(no operator)". */
 	REGROUP_OPERATOR,
+	/* By operator and the shapes of its inputs, where the profile has them (`--shapes`). */
+	REGROUP_SHAPE,
 	/* "CUDA 0". The metrics of a node count for the device where its kernels took longest. */
 	REGROUP_DEVICE,
 	/*

@@ -7,8 +7,6 @@
 #include "model/rollup.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/array.h"
 #include "model/estimates.h"
@@ -139,25 +137,24 @@ bool rollup_has(const struct profile *profile, const char *name)
 bool rollup_is_inclusive(const struct profile *profile, const char *name)
 {
 	enum kernel_field field;
-	const struct row_metric *metric;
 
 	if (is_kernel_name(profile, name, &field))
 		return true;
-	metric = find_number(profile, find_string(profile, name));
+	const struct row_metric *metric = find_number(profile, find_string(profile, name));
 	return metric && !(metric->flags & (METRIC_EXCLUSIVE | METRIC_PROPERTY));
 }
 
 bool value_index_init(struct value_index *index, const struct profile *profile)
 {
 	size_t count = 0;
-	size_t *next;
 
 	index->first = calloc(profile->metric_count + 2, sizeof(*index->first));
 	index->nodes = malloc(profile->value_count * sizeof(*index->nodes) + 1);
 	index->values = malloc(profile->value_count * sizeof(*index->values) + 1);
 	if (!index->first || !index->nodes || !index->values)
 		return false;
-	next = index->first + 1; /* where entries are stored; finally where the next ones begin */
+	size_t *next = index->first +
+		       1; /* where entries are stored; finally where the next ones begin */
 	for (uint32_t node = 0; node < profile->node_count; node++)
 		for (uint32_t v = profile->nodes[node].first_value; v; v = profile->values[v].next)
 			next[profile->values[v].metric + 1]++;
@@ -252,7 +249,6 @@ int rollup_metric_indexed(const struct profile *profile, const struct value_inde
 	bool has_kernels = is_kernel_name(profile, name, &field);
 	struct column column;
 	double *halves;
-	int status;
 
 	if (metric && strcmp(name, ESTIMATES_INTERVAL) == 0 &&
 	    (halves = estimates_halves(profile, is_inclusive))) {
@@ -261,7 +257,8 @@ int rollup_metric_indexed(const struct profile *profile, const struct value_inde
 	}
 	if (!metric && !has_kernels)
 		return err_set(err, PROTON_E_RANGE, "Metric %s is not found.", name);
-	status = column_init(&column, profile, !metric || metric->type == PROTON_METRIC_INT64, err);
+	int status =
+		column_init(&column, profile, !metric || metric->type == PROTON_METRIC_INT64, err);
 	if (status != PROTON_OK)
 		return status;
 	if (has_kernels)
@@ -301,12 +298,9 @@ int rollup_extreme(const struct profile *profile, bool is_min, struct column *ou
 		   struct proton_error *err)
 {
 	struct column column;
-	int status = column_init(&column, profile, false, err);
-	uint8_t *states;
 
-	if (status != PROTON_OK)
-		return status;
-	states = calloc(profile->node_count, 1);
+	TRY(column_init(&column, profile, false, err));
+	AUTO_FREE uint8_t *states = calloc(profile->node_count, 1);
 	if (!states) {
 		column_fini(&column);
 		return err_nomem(err);
@@ -326,7 +320,6 @@ int rollup_extreme(const struct profile *profile, bool is_min, struct column *ou
 			take_extreme(&column.value[node->parent], &states[node->parent],
 				     column.value[i], states[i], is_min);
 	}
-	free(states);
 	column.is_inclusive = true;
 	*out = column;
 	return PROTON_OK;

@@ -2,8 +2,6 @@
 #include "model/sample_lines.h"
 
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/array.h"
 #include "symbol/line_table.h"
@@ -107,7 +105,6 @@ static uint32_t frame_of(struct lines *lines, const struct line_run *run)
 	uint32_t path[CHAIN_MAX];
 	size_t depth = 0;
 	uint32_t frame = 0;
-	uint32_t name;
 
 	if (!run->frame || !run->function || run->function == lines->own)
 		return run->frame;
@@ -116,7 +113,7 @@ static uint32_t frame_of(struct lines *lines, const struct line_run *run)
 			return run->frame;
 		path[depth++] = at;
 	}
-	name = profile_add_text(lines->profile, run->function);
+	uint32_t name = profile_add_text(lines->profile, run->function);
 	while (depth--)
 		frame = noinline_frame(lines, path[depth], name, frame);
 	return frame;

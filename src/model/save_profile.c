@@ -1,8 +1,6 @@
 /* Writing a profile in memory as a packed profile file: its arrays as rows of the file. */
 #include "model/save_profile.h"
 
-#include <stdlib.h>
-
 #include "base/array.h"
 #include "format/profile_view.h"
 #include "model/ranks.h"

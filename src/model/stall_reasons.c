@@ -4,7 +4,6 @@
  */
 #include "model/stall_reasons.h"
 
-#include <string.h>
 #include <strings.h>
 
 #include "base/array.h"

@@ -4,9 +4,6 @@
  */
 #pragma once
 
-#include <stdbool.h>
-#include <stddef.h>
-
 #include "symbol/sass_causes.h"
 
 struct stall_reason {

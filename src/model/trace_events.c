@@ -1,10 +1,6 @@
 /* Trace events of a profile: ownership of their rows. */
 #include "model/trace_events.h"
 
-#include <stddef.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/array.h"
 
 static const struct {

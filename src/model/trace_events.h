@@ -5,9 +5,6 @@
  */
 #pragma once
 
-#include <stdbool.h>
-#include <stdint.h>
-
 #include "format/profile_view.h"
 
 struct profile;
@@ -38,11 +35,9 @@ struct profile_trace {
 /* Event `row` if it is filled, belongs to the profile, and its lane and node exist; else NULL. */
 static inline const struct row_event *trace_event(const struct profile_trace *trace, uint64_t row)
 {
-	const struct row_event *event;
-
 	if (row == 0 || row >= trace->event_count)
 		return NULL;
-	event = &trace->events[row];
+	const struct row_event *event = &trace->events[row];
 	/*
 	 * acquire: for sessions that still record; pairs with the release in
 	 * record/thread/thread_trace.c

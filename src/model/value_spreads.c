@@ -2,8 +2,6 @@
 #include "model/value_spreads.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/array.h"
 #include "base/buf.h"
@@ -248,7 +246,6 @@ static bool add_ranks(struct value_spreads *spreads, const struct profile *targe
 
 	for (size_t r = 0; r < values->count; r++) {
 		union spread_number value;
-		uint64_t converted;
 
 		if (bits[r] == NO_VALUE)
 			continue;
@@ -259,7 +256,7 @@ static bool add_ranks(struct value_spreads *spreads, const struct profile *targe
 			if (is_double)
 				make_double(row);
 		}
-		converted = convert_bits(values, r, target, metric, bits[r]);
+		uint64_t converted = convert_bits(values, r, target, metric, bits[r]);
 		memcpy(&value, &converted, sizeof(value));
 		add_value(row, value, values->rows[r].rank, is_double);
 	}
@@ -311,11 +308,11 @@ bool value_spreads_add_part(struct value_spreads *spreads, const struct value_sp
 	for (size_t i = 1; i < from->count; i++) {
 		const struct row_value_spread *row = &from->rows[i];
 		uint32_t node = maps->nodes[row->node];
-		struct row_value_spread *sum;
 
 		if (maps->other && node == maps->other)
 			continue;
-		sum = make_value_row(spreads, node, maps->metrics[row->metric]);
+		struct row_value_spread *sum =
+			make_value_row(spreads, node, maps->metrics[row->metric]);
 		if (!sum)
 			return false;
 		add_row(sum, *row);
@@ -337,13 +334,12 @@ void value_spreads_load(struct value_spreads *spreads, struct profile *profile,
 				profile_is_number((uint16_t)rows[i].type);
 		uint32_t node = is_known ? nodes[rows[i].node] : 0;
 		uint32_t metric = is_known ? metrics[rows[i].metric] : 0;
-		struct row_value_spread *row;
 
 		if (!node || !metric || value_spreads_find(spreads, node - 1, metric - 1)) {
 			profile->is_damaged = true;
 			continue;
 		}
-		row = make_value_row(spreads, node - 1, metric - 1);
+		struct row_value_spread *row = make_value_row(spreads, node - 1, metric - 1);
 		if (!row) {
 			profile->out_of_memory = true;
 			return;

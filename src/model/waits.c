@@ -1,9 +1,6 @@
 /* Waiting in collectives: series of occurrences, their sums, loading. */
 #include "model/waits.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/array.h"
 #include "model/clamped.h"
 #include "model/merge.h"
@@ -69,14 +66,13 @@ static struct wait_series *series_at(struct profile *profile, const struct row_w
 static void halve_series(struct profile_waits *waits, struct wait_series *series)
 {
 	uint32_t kept = (series->row.rows + 1) / 2;
-	struct row_occurrence *items;
 
 	for (uint32_t i = 1; i < kept; i++)
 		series->items[i] = series->items[2 * i];
 	waits->occurrences -= series->row.rows - kept;
 	series->row.rows = kept;
 	series->row.stride *= 2;
-	items = kept ? realloc(series->items, kept * sizeof(*items)) : NULL;
+	struct row_occurrence *items = kept ? realloc(series->items, kept * sizeof(*items)) : NULL;
 	if (items) {
 		series->items = items;
 		series->capacity = kept;
@@ -141,7 +137,6 @@ static void add_occurrence(struct profile *profile, struct wait_series *series, 
 			   const struct row_occurrence *added)
 {
 	uint32_t at = number / series->row.stride;
-	struct row_occurrence *item;
 
 	if (!added->ranks)
 		return;
@@ -160,7 +155,7 @@ static void add_occurrence(struct profile *profile, struct wait_series *series, 
 		profile->waits->occurrences += at + 1 - series->row.rows;
 		series->row.rows = at + 1;
 	}
-	item = &series->items[at];
+	struct row_occurrence *item = &series->items[at];
 	if (!item->ranks || is_later(added, item, number)) {
 		item->last_rank = added->last_rank;
 		item->code = added->code;
@@ -392,7 +387,7 @@ static uint32_t compare(const struct wait_series *series, struct row_wait *row, 
 /* Adds a series to the row of its context. */
 static bool sum_series(const struct wait_series *series, struct row_wait *row)
 {
-	struct late *late = calloc((size_t)series->row.rows + 1, sizeof(*late));
+	AUTO_FREE struct late *late = calloc((size_t)series->row.rows + 1, sizeof(*late));
 	uint32_t count = late ? compare(series, row, late) : 0;
 	uint32_t at = 0;
 
@@ -412,27 +407,23 @@ static bool sum_series(const struct wait_series *series, struct row_wait *row)
 	row->groups++;
 	row->time_ns = clamped_u64(row->time_ns, series->row.time_ns);
 	row->stride = series->row.stride > row->stride ? series->row.stride : row->stride;
-	free(late);
 	return true;
 }
 
 void waits_complete(struct profile *profile)
 {
 	struct profile_waits *from = profile->waits;
-	struct profile_waits *waits;
-	bool is_limited;
 
 	if (!from)
 		return;
-	is_limited = from->count == SERIES_MAX;
+	bool is_limited = from->count == SERIES_MAX;
 	profile->waits = NULL;
-	waits = waits_of(profile);
+	struct profile_waits *waits = waits_of(profile);
 	for (size_t i = 0; waits && i < from->count; i++) {
 		struct row_wait key = from->series[i].row;
-		struct wait_series *series;
 
 		key.group = 0;
-		series = series_at(profile, &key);
+		struct wait_series *series = series_at(profile, &key);
 		if (!series)
 			continue;
 		series->row.groups -= series->row.ranks == 0; /* it is new */
@@ -481,14 +472,11 @@ static void load_durations(struct profile *profile, const struct profile_view *v
 
 	for (uint64_t i = 1; i < view->rows[TABLE_DURATIONS]; i++) {
 		struct row_durations row = rows[i];
-		struct profile_waits *waits;
-		const char *group;
 		uint32_t length;
-		uint64_t last;
 
 		if (!row.node || !row.count)
 			continue;
-		last = row.first + (uint64_t)row.count * row.stride;
+		uint64_t last = row.first + (uint64_t)row.count * row.stride;
 		if (row.count > DURATIONS_PER_ROW || !is_power(row.stride) || last > UINT32_MAX ||
 		    row.node >= view->rows[TABLE_NODES]) {
 			profile->is_damaged = true;
@@ -497,9 +485,9 @@ static void load_durations(struct profile *profile, const struct profile_view *v
 		if (!nodes[row.node]) /* it is not in the selected phase */
 			continue;
 		row.node = nodes[row.node] - 1;
-		group = profile_view_string(view, row.group, &length);
+		const char *group = profile_view_string(view, row.group, &length);
 		row.group = length <= GROUP_BYTES_MAX ? profile_string(profile, group, length) : 0;
-		waits = waits_of(profile);
+		struct profile_waits *waits = waits_of(profile);
 		if (!waits || !ARRAY_ADD(waits->durations, waits->duration_count, row)) {
 			profile->out_of_memory = true;
 			return;
@@ -511,13 +499,11 @@ static void load_durations(struct profile *profile, const struct profile_view *v
 static bool load_series(struct profile *profile, struct row_wait row, const char *group,
 			uint32_t length, const struct row_occurrence *items)
 {
-	struct wait_series *series;
-
 	if (!is_power(row.stride) || row.rows > ITEMS_MAX || length > GROUP_BYTES_MAX ||
 	    (uint64_t)row.rows * row.stride > UINT32_MAX)
 		return false;
 	row.group = profile_string(profile, group, length);
-	series = series_at(profile, &row);
+	struct wait_series *series = series_at(profile, &row);
 	if (!series || series->row.ranks)
 		return false;
 	row.flags &= COLLECTIVE_HOST | COLLECTIVE_LIMITED;

@@ -9,9 +9,6 @@
  */
 #pragma once
 
-#include <stddef.h>
-#include <stdint.h>
-
 #include "base/hash.h"
 #include "format/profile_view.h"
 

@@ -2,7 +2,6 @@
 #include "record/backend.h"
 
 #include <stdio.h>
-#include <string.h>
 #include <strings.h>
 
 #include <libproton/proton.h>

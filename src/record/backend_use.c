@@ -68,10 +68,8 @@ static void settle_use(struct use *use, enum state state)
 static int start_backend(const struct backend *backend, struct use *use, const char *mode,
 			 struct proton_error *err)
 {
-	int status;
-
 	move_use(use, STARTING);
-	status = backend->start(mode, err);
+	int status = backend->start(mode, err);
 	settle_use(use, status == PROTON_OK ? RUNNING : STOPPED);
 	use->is_resting = false;
 	if (status == PROTON_OK)
@@ -122,10 +120,8 @@ static int count_memory(const struct backend *backend, struct use *use, bool is_
 static int change_backend(struct use *use, int (*change)(struct proton_error *err),
 			  struct proton_error *err)
 {
-	int status;
-
 	move_use(use, CHANGING);
-	status = change(err);
+	int status = change(err);
 	settle_use(use, RUNNING);
 	return status;
 }
@@ -198,13 +194,11 @@ void backend_use_release(const struct backend *backend, bool wants_memory)
 int backend_use_flush(const struct backend *backend, struct proton_error *err)
 {
 	struct use *use = use_of_backend(backend);
-	bool runs;
-	int status;
 
 	pthread_mutex_lock(&backend_use_lock);
 	while (use->state == CHANGING && !is_moving)
 		pthread_cond_wait(&moved, &backend_use_lock);
-	runs = use->state == RUNNING && use->users;
+	bool runs = use->state == RUNNING && use->users;
 	if (runs) {
 		use->users++;
 		use->flushes++;
@@ -212,7 +206,7 @@ int backend_use_flush(const struct backend *backend, struct proton_error *err)
 	pthread_mutex_unlock(&backend_use_lock);
 	if (!runs)
 		return PROTON_OK;
-	status = backend->flush(err);
+	int status = backend->flush(err);
 	pthread_mutex_lock(&backend_use_lock);
 	use->flushes--;
 	pthread_cond_broadcast(&moved);
@@ -224,10 +218,8 @@ int backend_use_flush(const struct backend *backend, struct proton_error *err)
 /* Called with the lock held; releases it while the backend works. */
 static void rest_backend(const struct backend *backend, struct use *use, bool is_end)
 {
-	bool rests;
-
 	move_use(use, CHANGING);
-	rests = backend->rest(is_end);
+	bool rests = backend->rest(is_end);
 	settle_use(use, RUNNING);
 	use->is_resting = rests;
 }
@@ -311,7 +303,7 @@ void proton_prime_vendor(void)
 {
 	const struct backend *backend;
 
-	pthread_mutex_lock(&backend_use_lock);
+	MUTEX_HOLD(&backend_use_lock);
 	for (size_t i = 0; (backend = backend_at(i)); i++) {
 		struct use *use = use_of_backend(backend);
 
@@ -321,7 +313,6 @@ void proton_prime_vendor(void)
 		backend->prime();
 		settle_use(use, STOPPED);
 	}
-	pthread_mutex_unlock(&backend_use_lock);
 }
 
 /* The driver is being initialized: passes that on to the backend if it runs; see backend.h. */

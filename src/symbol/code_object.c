@@ -2,7 +2,6 @@
 #include "symbol/code_object.h"
 
 #include <elf.h>
-#include <stdlib.h>
 
 #include "base/array.h"
 
@@ -32,11 +31,10 @@ bool code_object_section_get(const struct code_object *object, uint32_t index,
 {
 	struct code_object_section section;
 	struct span content;
-	Elf64_Shdr header;
 
 	if (index >= object->section_count)
 		return false;
-	header = section_header(object, index);
+	Elf64_Shdr header = section_header(object, index);
 	content = header.sh_type == SHT_NOBITS
 			  ? (struct span){0}
 			  : span_part(object->file, header.sh_offset, header.sh_size);
@@ -160,11 +158,10 @@ static int read_functions(struct code_object *object, struct span symbols, struc
 		return PROTON_E_NOMEM;
 	for (uint32_t i = 0; i < count; i++) {
 		struct code_object_section code;
-		const char *name;
 		Elf64_Sym symbol;
 
 		memcpy(&symbol, symbols.bytes + i * sizeof(symbol), sizeof(symbol));
-		name = span_text(names, symbol.st_name);
+		const char *name = span_text(names, symbol.st_name);
 		if (ELF64_ST_TYPE(symbol.st_info) != STT_FUNC || !name ||
 		    !code_object_section_get(object, symbol.st_shndx, &code) ||
 		    symbol.st_value < code.address ||
@@ -198,18 +195,16 @@ static void read_info(struct code_object *object, struct span info, const uint32
 	while (reader_has_more(&reader)) {
 		uint64_t form = reader_uint(&reader, 1), kind = reader_uint(&reader, 1);
 		uint64_t size = reader_uint(&reader, 2);
-		struct reader payload;
-		uint32_t symbol, value;
-		struct code_object_function *function;
 
 		if (form != FORM_SIZED)
 			continue;
-		payload = reader_of(reader_bytes(&reader, size));
-		symbol = (uint32_t)reader_uint(&payload, 4);
-		value = (uint32_t)reader_uint(&payload, 4);
-		function = symbol < symbols && of_symbol[symbol]
-				   ? &object->functions[of_symbol[symbol] - 1]
-				   : NULL;
+		struct reader payload = reader_of(reader_bytes(&reader, size));
+		uint32_t symbol = (uint32_t)reader_uint(&payload, 4);
+		uint32_t value = (uint32_t)reader_uint(&payload, 4);
+		struct code_object_function *function =
+			symbol < symbols && of_symbol[symbol]
+				? &object->functions[of_symbol[symbol] - 1]
+				: NULL;
 		if (payload.is_over)
 			continue;
 		if (kind == KIND_REGCOUNT) {
@@ -228,7 +223,7 @@ static void read_info(struct code_object *object, struct span info, const uint32
 /* Static shared memory has a section, which names the section of the code. */
 static int read_shared(struct code_object *object)
 {
-	uint64_t *bytes = calloc((size_t)object->section_count + 1, sizeof(*bytes));
+	AUTO_FREE uint64_t *bytes = calloc((size_t)object->section_count + 1, sizeof(*bytes));
 	struct code_object_section section;
 
 	if (!bytes)
@@ -240,7 +235,6 @@ static int read_shared(struct code_object *object)
 			bytes[section.info] = section.bytes;
 	for (uint32_t i = 0; i < object->function_count; i++)
 		object->functions[i].shared_bytes = bytes[object->functions[i].section];
-	free(bytes);
 	return PROTON_OK;
 }
 
@@ -252,7 +246,7 @@ static int read_tables(struct code_object *object)
 	struct span names =
 		code_object_section_content(object, is_stripped ? ".dynstr" : ".strtab");
 	size_t count = symbols.length / sizeof(Elf64_Sym);
-	uint32_t *of_symbol = calloc(count + 1, sizeof(*of_symbol));
+	AUTO_FREE uint32_t *of_symbol = calloc(count + 1, sizeof(*of_symbol));
 	int status = of_symbol ? read_functions(object, symbols, names) : PROTON_E_NOMEM;
 
 	if (status == PROTON_OK && object->machine == MACHINE_AMD) {
@@ -264,7 +258,6 @@ static int read_tables(struct code_object *object)
 			  count);
 		status = read_shared(object);
 	}
-	free(of_symbol);
 	return status;
 }
 
@@ -273,7 +266,6 @@ static int read_tables(struct code_object *object)
 static bool read_header(struct code_object *object)
 {
 	Elf64_Ehdr header;
-	Elf64_Shdr names;
 
 	if (object->file.length < sizeof(header))
 		return false;
@@ -287,7 +279,7 @@ static bool read_header(struct code_object *object)
 	object->machine = header.e_machine == EM_AMDGPU ? MACHINE_AMD : MACHINE_NVIDIA;
 	object->section_table = header.e_shoff;
 	object->section_count = header.e_shnum;
-	names = section_header(object, header.e_shstrndx);
+	Elf64_Shdr names = section_header(object, header.e_shstrndx);
 	object->names = span_part(object->file, names.sh_offset, names.sh_size);
 	return object->names.length > 0;
 }
@@ -295,14 +287,12 @@ static bool read_header(struct code_object *object)
 int code_object_open(struct code_object *object, const void *bytes, size_t length,
 		     struct proton_error *err)
 {
-	int status;
-
 	*object = (struct code_object){.file = {bytes, length}};
 	if (!read_header(object))
 		return err_set(
 			err, PROTON_E_INVALID,
 			"cannot parse the machine code: neither a cubin nor an AMD code object");
-	status = read_tables(object);
+	int status = read_tables(object);
 	if (status == PROTON_OK)
 		return PROTON_OK;
 	code_object_close(object);

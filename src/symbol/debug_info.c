@@ -185,13 +185,12 @@ bool debug_info_value(const struct debug_info *debug, struct reader *reader,
 bool debug_info_read(struct debug_info *debug, struct reader *reader, struct debug_entry *entry)
 {
 	struct reader specifications = reader_of(debug->abbreviations);
-	const struct debug_abbreviation *abbreviation;
 	uint64_t code = reader_uleb(reader), attribute;
 
 	*entry = (struct debug_entry){0};
 	if (!code)
 		return !reader->is_over;
-	abbreviation = find_abbreviation(debug, code);
+	const struct debug_abbreviation *abbreviation = find_abbreviation(debug, code);
 	if (!abbreviation)
 		return false;
 	entry->tag = abbreviation->tag;
@@ -415,12 +414,11 @@ bool debug_info_next_unit(struct debug_info *debug, size_t *offset)
 
 	reader.at = *offset;
 	while (!is_read && reader_has_more(&reader) && !debug->is_out_of_memory) {
-		struct reader unit;
 		size_t start = reader.at;
 
 		reader_bytes(&reader, reader_unit_length(&reader, &debug->offset_size));
 		debug->unit = span_part(debug->info, start, reader.at - start);
-		unit = reader_of(debug->unit);
+		struct reader unit = reader_of(debug->unit);
 		unit.at = debug->offset_size == 8 ? 12 : 4;
 		is_read = unit.at <= unit.span.length && read_header(debug, &unit);
 		*offset = reader.at;

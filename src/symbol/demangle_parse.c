@@ -2,7 +2,6 @@
  * Demangling parser: recursive descent over the ABI's grammar, with a depth limit. This file
  * contains names, template arguments and encodings.
  */
-#include <string.h>
 
 #include "symbol/demangle.h"
 #include "symbol/demangle_parser.h"
@@ -14,12 +13,11 @@ uint16_t parse_source_name(struct parser *parser)
 {
 	static const char anonymous[] = "_GLOBAL__N";
 	uint32_t length;
-	const char *text;
 
 	if (!parse_number(parser, &length) || length == 0 ||
 	    (size_t)(parser->end - parser->at) < length)
 		return 0;
-	text = parser->at;
+	const char *text = parser->at;
 	parser->at += length;
 	if (length >= sizeof(anonymous) - 1 && memcmp(text, anonymous, sizeof(anonymous) - 1) == 0)
 		return text_node(parser, "(anonymous namespace)");
@@ -54,15 +52,13 @@ const struct operator_name *find_operator(const struct parser *parser)
 
 static uint16_t parse_operator(struct parser *parser)
 {
-	const struct operator_name *found;
-
 	if (take(parser, "cv")) {
 		parser->is_unreturning = true;
 		return wrap(parser, NODE_CONVERSION, parse_type(parser));
 	}
 	if (take(parser, "li"))
 		return around(parser, NODE_SPECIAL, "operator\"\" ", parse_source_name(parser));
-	found = find_operator(parser);
+	const struct operator_name *found = find_operator(parser);
 	if (!found)
 		return 0;
 	parser->at += 2;
@@ -130,12 +126,11 @@ static uint16_t parse_tags(struct parser *parser, uint16_t node)
 uint16_t parse_unqualified(struct parser *parser, uint16_t scope)
 {
 	uint16_t node = 0;
-	char c, number;
 
 	parser->is_unreturning = false;
 	take(parser, "L"); /* internal linkage */
-	c = peek(parser, 0);
-	number = peek(parser, 1);
+	char c = peek(parser, 0);
+	char number = peek(parser, 1);
 	if (is_digit(c)) {
 		node = parse_source_name(parser);
 	} else if (c == 'U') {
@@ -198,10 +193,8 @@ uint16_t parse_template_param(struct parser *parser)
 
 uint16_t parse_decltype(struct parser *parser)
 {
-	uint16_t expression;
-
 	parser->at += 2; /* Dt, DT */
-	expression = parse_expression(parser);
+	uint16_t expression = parse_expression(parser);
 	if (!expression || !take(parser, "E"))
 		return 0;
 	return with_text(parser, NODE_WRAP, "decltype", 8, expression);
@@ -248,12 +241,11 @@ static uint16_t parse_component(struct parser *parser, uint16_t scope, bool is_e
 
 static uint16_t parse_nested(struct parser *parser, bool is_encoding)
 {
-	uint8_t flags;
 	uint16_t node = 0;
 	bool has_template = false;
 
 	parser->at++; /* N */
-	flags = parse_qualifiers(parser);
+	uint8_t flags = parse_qualifiers(parser);
 	if (take(parser, "R"))
 		flags |= FLAG_LVALUE;
 	else if (take(parser, "O"))
@@ -281,12 +273,11 @@ static uint16_t parse_nested(struct parser *parser, bool is_encoding)
 /* Z encoding E name, where names of one kind in one function are numbered */
 static uint16_t parse_local(struct parser *parser, bool is_encoding)
 {
-	uint16_t encoding;
 	uint16_t name;
 	uint32_t ignored;
 
 	parser->at++; /* Z */
-	encoding = parse_encoding(parser);
+	uint16_t encoding = parse_encoding(parser);
 	if (!encoding || !take(parser, "E"))
 		return 0;
 	if (take(parser, "s")) {
@@ -354,8 +345,7 @@ uint16_t parse_name(struct parser *parser, bool is_encoding)
 static uint16_t parse_argument(struct parser *parser)
 {
 	uint16_t node;
-	uint16_t head = 0;
-	uint16_t tail = 0;
+	uint16_t head = 0, tail = 0;
 
 	switch (peek(parser, 0)) {
 	case 'X':
@@ -382,8 +372,7 @@ static uint16_t parse_argument(struct parser *parser)
 uint16_t parse_template_args(struct parser *parser, bool is_encoding)
 {
 	bool is_unreturning = parser->is_unreturning; /* arguments do not change it */
-	uint16_t head = 0;
-	uint16_t tail = 0;
+	uint16_t head = 0, tail = 0;
 
 	if (!take(parser, "I"))
 		return 0;
@@ -409,8 +398,7 @@ uint16_t parse_template_args(struct parser *parser, bool is_encoding)
 static uint16_t parse_special(struct parser *parser, bool *is_special)
 {
 	static const struct {
-		const char *code;
-		const char *text;
+		const char *code, *text;
 		bool is_type;
 	} known[] = {
 		{"TV", "vtable for ", true},
@@ -425,13 +413,11 @@ static uint16_t parse_special(struct parser *parser, bool *is_special)
 
 	*is_special = true;
 	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
-		uint16_t node;
-
 		if (!take(parser, known[i].code))
 			continue;
-		node = known[i].is_type          ? parse_type(parser)
-		       : known[i].code[1] == 'T' ? parse_encoding(parser)
-						 : parse_name(parser, true);
+		uint16_t node = known[i].is_type          ? parse_type(parser)
+				: known[i].code[1] == 'T' ? parse_encoding(parser)
+							  : parse_name(parser, true);
 		return around(parser, NODE_SPECIAL, known[i].text, node);
 	}
 	if (take(parser, "Th") || take(parser, "Tv")) {
@@ -478,13 +464,12 @@ uint16_t parse_encoding(struct parser *parser)
 	uint16_t saved[ARGUMENTS_MAX];
 	size_t saved_count = parser->argument_count;
 	bool is_special;
-	uint16_t node;
 
 	if (!enter(parser))
 		return 0;
 	memcpy(saved, parser->arguments, saved_count * sizeof(*saved));
 	parser->argument_count = 0;
-	node = parse_special(parser, &is_special);
+	uint16_t node = parse_special(parser, &is_special);
 	if (!is_special)
 		node = parse_function(parser);
 	memcpy(parser->arguments, saved, saved_count * sizeof(*saved));
@@ -496,13 +481,12 @@ uint16_t parse_encoding(struct parser *parser)
 static uint16_t parse_mangled(struct demangle_tree *tree, const char *mangled, size_t length)
 {
 	struct parser parser = {.tree = tree, .at = mangled, .end = mangled + length};
-	uint16_t node;
 
 	tree->count = 1;
 	tree->nodes[0] = (struct demangle_node){0};
 	if (!take(&parser, "_Z"))
 		return 0;
-	node = parse_encoding(&parser);
+	uint16_t node = parse_encoding(&parser);
 	if (node && peek(&parser, 0) == '.' && parser.end - parser.at > 1) {
 		node = with_text(&parser, NODE_CLONE, parser.at, (size_t)(parser.end - parser.at),
 				 node);
@@ -515,12 +499,11 @@ bool demangle(struct out *out, const char *mangled, size_t length, enum demangle
 {
 	struct demangle_tree tree; /* nodes beyond its count are never read */
 	struct out text;
-	uint16_t root;
 	bool is_done = false;
 
 	if (length < 3 || memcmp(mangled, "_Z", 2) != 0)
 		return false;
-	root = parse_mangled(&tree, mangled, length);
+	uint16_t root = parse_mangled(&tree, mangled, length);
 	if (!root)
 		return false;
 	out_init(&text, -1);

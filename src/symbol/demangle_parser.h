@@ -4,8 +4,6 @@
  */
 #pragma once
 
-#include <string.h>
-
 #include "symbol/demangle_tree.h"
 
 #define SUBSTITUTIONS_MAX 512u
@@ -158,11 +156,9 @@ static inline bool append(struct parser *parser, uint16_t *head, uint16_t *tail,
 /* The name, with the template arguments that follow it, if any. */
 static inline uint16_t with_arguments(struct parser *parser, uint16_t name, bool is_encoding)
 {
-	uint16_t arguments;
-
 	if (!name || peek(parser, 0) != 'I')
 		return name;
-	arguments = parse_template_args(parser, is_encoding);
+	uint16_t arguments = parse_template_args(parser, is_encoding);
 	return arguments ? new_node(parser, NODE_TEMPLATE, name, arguments) : 0;
 }
 

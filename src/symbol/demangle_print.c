@@ -3,7 +3,6 @@
  * pointer to a function is "void (*" and ")(int)".
  */
 #include <stdio.h>
-#include <string.h>
 
 #include "symbol/demangle_tree.h"
 
@@ -81,7 +80,6 @@ static uint32_t list_length(const struct printer *printer, uint16_t list)
 static uint16_t find_pack(struct printer *printer, uint16_t index)
 {
 	const struct demangle_node *node = node_at(printer, index);
-	uint16_t found;
 
 	if (!index || printer->has_failed || node->kind == NODE_PACK ||
 	    node->kind == NODE_EXPANSION)
@@ -93,7 +91,7 @@ static uint16_t find_pack(struct printer *printer, uint16_t index)
 		return 0;
 	}
 	printer->depth++;
-	found = find_pack(printer, node->a);
+	uint16_t found = find_pack(printer, node->a);
 	if (!found && node->kind != NODE_LITERAL)
 		found = find_pack(printer, node->b);
 	if (!found)
@@ -124,14 +122,13 @@ static void print_expansion(struct printer *printer, const struct demangle_node 
 {
 	uint32_t outer = printer->pack_index;
 	uint16_t pack = find_pack(printer, node->a);
-	uint32_t count;
 
 	if (!pack) {
 		print_node(printer, node->a);
 		put_text(printer, "...");
 		return;
 	}
-	count = list_length(printer, node_at(printer, pack)->a);
+	uint32_t count = list_length(printer, node_at(printer, pack)->a);
 	for (uint32_t i = 0; i < count && !printer->has_failed; i++) {
 		printer->pack_index = i;
 		if (i)
@@ -149,13 +146,12 @@ static void print_list(struct printer *printer, uint16_t list)
 	for (; list && !printer->has_failed; list = node_at(printer, list)->b) {
 		size_t length = printer->out->length;
 		uint64_t before = printer->out->total;
-		uint64_t comma;
 
 		if (!node_at(printer, list)->a)
 			continue;
 		if (has_any)
 			put_text(printer, ", ");
-		comma = printer->out->total;
+		uint64_t comma = printer->out->total;
 		print_node(printer, node_at(printer, list)->a);
 		if (printer->out->total == comma) {
 			printer->out->length = length;
@@ -320,8 +316,7 @@ static bool is_text(const struct demangle_node *node, const char *text)
 static void print_literal(struct printer *printer, const struct demangle_node *node)
 {
 	static const struct {
-		const char *type;
-		const char *suffix;
+		const char *type, *suffix;
 	} suffixes[] = {
 		{"int", ""},         {"unsigned int", "u"},
 		{"long", "l"},       {"unsigned long", "ul"},

@@ -1,10 +1,6 @@
 /* Demangling tree: nodes passed from the parser to the printer. See demangle.h. */
 #pragma once
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
 #include "base/buf.h"
 #include "symbol/demangle.h"
 

@@ -24,12 +24,11 @@ static const char *builtin_name(char code)
 
 static uint16_t parse_signature(struct parser *parser, uint8_t flags)
 {
-	uint16_t result;
 	uint16_t list;
 
 	parser->at++; /* F */
 	take(parser, "Y");
-	result = parse_type(parser);
+	uint16_t result = parse_type(parser);
 	if (!result || !parse_parameters(parser, &list))
 		return 0;
 	if (take(parser, "R"))
@@ -73,8 +72,7 @@ static uint16_t parse_d_type(struct parser *parser, bool *is_builtin)
 		{'u', "char8_t"},
 	};
 	char c = peek(parser, 1);
-	uint16_t dimension;
-	uint16_t node;
+	uint16_t dimension, node;
 	uint32_t bits;
 
 	*is_builtin = false;
@@ -121,13 +119,11 @@ static uint16_t parse_d_type(struct parser *parser, bool *is_builtin)
 static uint16_t parse_qualified(struct parser *parser)
 {
 	uint8_t flags = parse_qualifiers(parser);
-	uint16_t inner;
-	uint16_t node;
 
 	if (peek(parser, 0) == 'F') /* qualifiers of the member function itself */
 		return parse_signature(parser, flags);
-	inner = parse_type(parser);
-	node = wrap(parser, NODE_QUALIFIED, inner);
+	uint16_t inner = parse_type(parser);
+	uint16_t node = wrap(parser, NODE_QUALIFIED, inner);
 	if (node)
 		parser->tree->nodes[node].flags = flags;
 	return node;
@@ -135,14 +131,11 @@ static uint16_t parse_qualified(struct parser *parser)
 
 static uint16_t parse_vendor(struct parser *parser)
 {
-	uint16_t name;
-	uint16_t node;
-
 	parser->at++; /* U */
-	name = parse_source_name(parser);
+	uint16_t name = parse_source_name(parser);
 	if (name && peek(parser, 0) == 'I' && !parse_template_args(parser, false))
 		return 0;
-	node = name ? wrap(parser, NODE_SUFFIXED, parse_type(parser)) : 0;
+	uint16_t node = name ? wrap(parser, NODE_SUFFIXED, parse_type(parser)) : 0;
 	if (node) {
 		parser->tree->nodes[node].text = parser->tree->nodes[name].text;
 		parser->tree->nodes[node].length = parser->tree->nodes[name].length;
@@ -153,23 +146,19 @@ static uint16_t parse_vendor(struct parser *parser)
 static uint16_t parse_array(struct parser *parser)
 {
 	uint16_t dimension;
-	uint16_t element;
 
 	parser->at++; /* A */
 	if (!parse_dimension(parser, &dimension))
 		return 0;
-	element = parse_type(parser);
+	uint16_t element = parse_type(parser);
 	return element ? new_node(parser, NODE_ARRAY, element, dimension) : 0;
 }
 
 static uint16_t parse_member(struct parser *parser)
 {
-	uint16_t owner;
-	uint16_t type;
-
 	parser->at++; /* M */
-	owner = parse_type(parser);
-	type = owner ? parse_type(parser) : 0;
+	uint16_t owner = parse_type(parser);
+	uint16_t type = owner ? parse_type(parser) : 0;
 	return type ? new_node(parser, NODE_MEMBER, owner, type) : 0;
 }
 
@@ -245,11 +234,10 @@ static uint16_t parse_type_inside(struct parser *parser, bool *is_known)
 uint16_t parse_type(struct parser *parser)
 {
 	bool is_known;
-	uint16_t node;
 
 	if (!enter(parser))
 		return 0;
-	node = parse_type_inside(parser, &is_known);
+	uint16_t node = parse_type_inside(parser, &is_known);
 	parser->depth--;
 	return node && !is_known ? remember(parser, node) : node;
 }
@@ -272,21 +260,18 @@ static uint16_t parse_literal(struct parser *parser)
 	/* Null pointers, strings and lambdas have no value. */
 	char first = peek(parser, 1);
 	bool may_be_empty = first == 'D' || first == 'A' || first == 'U';
-	const char *start;
-	uint16_t type;
 	uint16_t node;
-	bool is_negative;
 
 	parser->at++; /* L */
 	if (take(parser, "_Z")) {
 		node = parse_encoding(parser);
 		return node && take(parser, "E") ? node : 0;
 	}
-	type = parse_type(parser);
+	uint16_t type = parse_type(parser);
 	if (!type)
 		return 0;
-	is_negative = take(parser, "n");
-	start = parser->at;
+	bool is_negative = take(parser, "n");
+	const char *start = parser->at;
 	skip_value(parser);
 	if (parser->at == start && (is_negative || !may_be_empty))
 		return 0;
@@ -310,14 +295,11 @@ static bool parse_expressions(struct parser *parser, uint16_t *list)
 /* sr: a name in a type, optionally with template arguments */
 static uint16_t parse_scoped(struct parser *parser)
 {
-	uint16_t scope;
-	uint16_t name;
-
 	parser->at += 2;
 	if (take(parser, "N"))
 		return 0; /* the form with several qualifiers is too rare */
-	scope = parse_type(parser);
-	name = scope ? parse_unqualified(parser, 0) : 0;
+	uint16_t scope = parse_type(parser);
+	uint16_t name = scope ? parse_unqualified(parser, 0) : 0;
 	name = name ? new_node(parser, NODE_NESTED, scope, name) : 0;
 	return with_arguments(parser, name, false);
 }
@@ -337,11 +319,10 @@ static uint16_t parse_function_param(struct parser *parser)
 
 static uint16_t parse_cast(struct parser *parser)
 {
-	uint16_t type;
 	uint16_t value;
 
 	parser->at += 2;
-	type = parse_type(parser);
+	uint16_t type = parse_type(parser);
 	if (take(parser, "_")) {
 		if (!type || !parse_expressions(parser, &value))
 			return 0;
@@ -354,20 +335,17 @@ static uint16_t parse_cast(struct parser *parser)
 static uint16_t parse_operation(struct parser *parser)
 {
 	const struct operator_name *found = find_operator(parser);
-	uint16_t a;
-	uint16_t b;
-	uint16_t node;
 
 	if (!found || found->operands == 0)
 		return 0;
 	parser->at += 2;
 	take(parser, "_"); /* prefix ++ and -- */
-	a = parse_expression(parser);
-	b = a && found->operands == 2 ? parse_expression(parser) : 0;
+	uint16_t a = parse_expression(parser);
+	uint16_t b = a && found->operands == 2 ? parse_expression(parser) : 0;
 	if (!a || (found->operands == 2 && !b))
 		return 0;
-	node = with_text(parser, found->operands == 2 ? NODE_BINARY : NODE_UNARY, found->name,
-			 strlen(found->name), a);
+	uint16_t node = with_text(parser, found->operands == 2 ? NODE_BINARY : NODE_UNARY,
+				  found->name, strlen(found->name), a);
 	parser->tree->nodes[node].b = node ? b : 0;
 	return node;
 }
@@ -387,8 +365,7 @@ static uint16_t parse_expression_inside(struct parser *parser)
 		       {"at", "alignof ", true},
 		       {"sZ", "sizeof...", false},
 		       {"nx", "noexcept ", false}};
-	uint16_t a;
-	uint16_t list;
+	uint16_t a, list;
 
 	if (peek(parser, 0) == 'L')
 		return parse_literal(parser);

@@ -9,7 +9,6 @@
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -18,6 +17,7 @@
 
 #include "base/clock.h"
 #include "base/environment.h"
+#include "base/guest.h"
 
 #define PLACES_MAX 2
 
@@ -99,7 +99,7 @@ static char *find_in_path(const struct vendor *vendor)
 /* The last program, in the order of versions, that matches "<directory><pattern>". */
 static char *find_matching(const char *directory, size_t length, const char *pattern)
 {
-	struct out text;
+	AT_END(out_fini) struct out text;
 	glob_t found;
 	char *path = NULL;
 
@@ -124,7 +124,6 @@ static char *find_matching(const char *directory, size_t length, const char *pat
 		}
 		globfree(&found);
 	}
-	out_fini(&text);
 	return path;
 }
 
@@ -193,11 +192,10 @@ int disassembler_find(enum code_object_machine machine, char **path_out, struct 
 {
 	const struct vendor *vendor = &vendors[machine];
 	const char *named = environment_get(vendor->variable);
-	char *path;
 
 	if (named && *named)
 		return find_named(vendor, named, path_out, err);
-	path = search_path(vendor);
+	char *path = search_path(vendor);
 	if (!path)
 		return err_set(err, PROTON_E_NOLIB,
 			       "cannot find the disassembler %s; install %s, or set %s to its "
@@ -209,21 +207,10 @@ int disassembler_find(enum code_object_machine machine, char **path_out, struct 
 
 /* ------------------------------------------------------------------ execution */
 
-/* The file under a number that is not a standard stream's. */
-static int above_standard(int fd)
-{
-	int moved;
-
-	if (fd < 0 || fd > STDERR_FILENO)
-		return fd;
-	moved = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
-	close(fd);
-	return moved;
-}
-
 static int file_of(const void *bytes, size_t length)
 {
-	int fd = above_standard(memfd_create("proton-code-object", MFD_CLOEXEC));
+	int fd = memfd_create("proton-code-object", MFD_CLOEXEC);
+	fd = descriptor_move(fd, STDERR_FILENO + 1); /* the tool's standard streams are below */
 
 	for (size_t done = 0; fd >= 0 && done < length;) {
 		ssize_t part = write(fd, (const char *)bytes + done, length - done);
@@ -293,11 +280,10 @@ static void read_output(int fd, uint64_t end, struct out *out)
 	for (uint64_t now; out->errnum == 0 && (now = clock_monotonic_ns()) < end;) {
 		struct pollfd ready = {.fd = fd, .events = POLLIN};
 		char bytes[16384];
-		ssize_t length;
 
 		if (poll(&ready, 1, (int)((end - now) / 1000000u) + 1) <= 0)
 			continue;
-		length = read(fd, bytes, sizeof(bytes));
+		ssize_t length = read(fd, bytes, sizeof(bytes));
 		if (length == 0 || (length < 0 && errno != EINTR))
 			return;
 		if (length > 0)
@@ -337,13 +323,12 @@ static int run_tool(const struct vendor *vendor, const char *program, int input,
 	uint64_t end = clock_monotonic_ns() + (uint64_t)limits.ms * 1000000u;
 	uint64_t used;
 	int ends[2], errnum, status;
-	bool is_in_time;
 	pid_t child;
 
 	if (pipe2(ends, O_CLOEXEC) < 0)
 		return err_errno(err, errno, "cannot run %s", program);
-	ends[0] = above_standard(ends[0]);
-	ends[1] = above_standard(ends[1]);
+	ends[0] = descriptor_move(ends[0], STDERR_FILENO + 1);
+	ends[1] = descriptor_move(ends[1], STDERR_FILENO + 1);
 	errnum = spawn_tool(vendor, program, input, ends[1], limits.memory_bytes, &child);
 	close(ends[1]);
 	if (errnum) {
@@ -352,7 +337,7 @@ static int run_tool(const struct vendor *vendor, const char *program, int input,
 	}
 	read_output(ends[0], end, out);
 	close(ends[0]); /* a program that still writes is ended by SIGPIPE */
-	is_in_time = wait_until(child, end, &status, &used);
+	bool is_in_time = wait_until(child, end, &status, &used);
 	if (out->errnum)
 		return err_errno(err, out->errnum, "cannot read the output of %s", program);
 	if (!is_in_time)
@@ -375,11 +360,10 @@ int disassembler_run(enum code_object_machine machine, const char *program, cons
 		     struct proton_error *err)
 {
 	int input = file_of(object, length);
-	int status;
 
 	if (input < 0)
 		return err_errno(err, errno, "cannot pass a code object to %s", program);
-	status = run_tool(&vendors[machine], program, input, limits, out, err);
+	int status = run_tool(&vendors[machine], program, input, limits, out, err);
 	close(input);
 	return status;
 }

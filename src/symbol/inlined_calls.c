@@ -1,8 +1,6 @@
 /* Inlined calls: the tree of .debug_info becomes ranges that do not overlap. */
 #include "symbol/inlined_calls.h"
 
-#include <stdlib.h>
-
 #include "base/array.h"
 #include "symbol/debug_info.h"
 
@@ -156,7 +154,7 @@ static bool pop_call(struct inlined_calls *calls, struct extent *stack, size_t *
 /* The calls inside a call are inside its code; a corrupt file may have others, which are cut. */
 static int make_ranges(struct inlined_calls *calls, struct extent *extents, size_t count)
 {
-	struct extent *stack = calloc(count + 1, sizeof(*stack));
+	AUTO_FREE struct extent *stack = calloc(count + 1, sizeof(*stack));
 	size_t depth = 0;
 	bool is_ok = stack != NULL;
 
@@ -171,7 +169,6 @@ static int make_ranges(struct inlined_calls *calls, struct extent *extents, size
 		is_ok = is_ok && add_range(calls, extent.section, extent.begin, extent.call);
 	}
 	is_ok = is_ok && pop_call(calls, stack, &depth, UINT32_MAX, 0);
-	free(stack);
 	return is_ok ? PROTON_OK : PROTON_E_NOMEM;
 }
 

@@ -1,8 +1,6 @@
 /* Frames of a line table: an array, and a hash table that finds equal ones. */
 #include "symbol/line_frames.h"
 
-#include <stdlib.h>
-
 #include "base/array.h"
 
 int line_frames_init(struct line_frames *frames, size_t bytes, struct proton_error *err)

@@ -3,7 +3,6 @@
 
 #include <elf.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "base/array.h"
 #include "base/buf.h"
@@ -372,13 +371,11 @@ static void read_units(struct program *program, struct span section)
 	struct reader reader = reader_of(section);
 
 	while (reader_has_more(&reader) && !program->is_out_of_memory) {
-		uint64_t length;
-
 		program->unit = (struct line_unit){
 			.offset = reader.at,
 			.first_directory = rows->name_count,
 		};
-		length = reader_unit_length(&reader, &program->sections.offset_size);
+		uint64_t length = reader_unit_length(&reader, &program->sections.offset_size);
 		program->unit_offset = reader.at;
 		program->reader = reader_of(reader_bytes(&reader, length));
 		if (!read_header(program))
@@ -397,7 +394,6 @@ static struct relocation *read_relocations(const struct code_object *object, con
 {
 	char full[64];
 	struct span table, symbols = code_object_section_content(object, ".symtab");
-	struct relocation *relocations;
 	size_t size = sizeof(Elf64_Rela), count = 0;
 
 	snprintf(full, sizeof(full), ".rela%s", name);
@@ -407,15 +403,14 @@ static struct relocation *read_relocations(const struct code_object *object, con
 		table = code_object_section_content(object, full);
 		size = sizeof(Elf64_Rel);
 	}
-	relocations = calloc(table.length / size + 1, sizeof(*relocations));
+	struct relocation *relocations = calloc(table.length / size + 1, sizeof(*relocations));
 	for (size_t i = 0; relocations && i < table.length / size; i++) {
 		Elf64_Rela entry = {0};
 		Elf64_Sym symbol;
-		struct span bytes;
 
 		memcpy(&entry, table.bytes + i * size, size);
-		bytes = span_part(symbols, ELF64_R_SYM(entry.r_info) * sizeof(symbol),
-				  sizeof(symbol));
+		struct span bytes = span_part(symbols, ELF64_R_SYM(entry.r_info) * sizeof(symbol),
+					      sizeof(symbol));
 		if (!bytes.length)
 			continue;
 		memcpy(&symbol, bytes.bytes, sizeof(symbol));
@@ -448,10 +443,10 @@ int line_rows_read(struct line_rows *rows, const struct code_object *object, con
 	};
 	const struct code_object_function *functions = object->functions;
 	uint32_t count = object->function_count;
-	struct relocation *relocations;
 
 	*rows = (struct line_rows){0};
-	relocations = read_relocations(object, name, &program.relocation_count);
+	AUTO_FREE struct relocation *relocations =
+		read_relocations(object, name, &program.relocation_count);
 	if (!relocations)
 		return PROTON_E_NOMEM;
 	program.relocations = relocations;
@@ -459,7 +454,6 @@ int line_rows_read(struct line_rows *rows, const struct code_object *object, con
 	if (count && functions[0].section == functions[count - 1].section)
 		program.only_section = functions[0].section;
 	read_units(&program, code_object_section_content(object, name));
-	free(relocations);
 	return program.is_out_of_memory ? PROTON_E_NOMEM : PROTON_OK;
 }
 

@@ -4,8 +4,6 @@
  */
 #include "symbol/line_table.h"
 
-#include <stdlib.h>
-
 #include "base/array.h"
 #include "symbol/code_object.h"
 #include "symbol/inlined_calls.h"
@@ -65,7 +63,7 @@ static int make_segments(struct segments *segments, struct line_rows *rows, cons
 			 enum line_info info)
 {
 	size_t count = 0;
-	uint32_t *order = sort_rows(rows, &count);
+	AUTO_FREE uint32_t *order = sort_rows(rows, &count);
 	int status = order ? PROTON_OK : PROTON_E_NOMEM;
 
 	for (size_t i = 0; i < count && status == PROTON_OK; i++) {
@@ -83,7 +81,6 @@ static int make_segments(struct segments *segments, struct line_rows *rows, cons
 		if (!add_segment(segments, segment))
 			status = PROTON_E_NOMEM;
 	}
-	free(order);
 	return status;
 }
 
@@ -245,8 +242,8 @@ static int join_ptx(struct line_table *table, const struct segments *lines, cons
 		    size_t length)
 {
 	struct segments ptx_segments = {0};
-	struct line_rows rows = {0};
-	struct ptx_lines ptx;
+	AT_END(line_rows_fini) struct line_rows rows = {0};
+	AT_END(ptx_lines_fini) struct ptx_lines ptx;
 	struct joining joining = {.table = table, .ptx = &ptx};
 	int status = ptx_lines_read(&ptx, text, length, &table->frames);
 
@@ -258,8 +255,6 @@ static int join_ptx(struct line_table *table, const struct segments *lines, cons
 	if (status == PROTON_OK)
 		status = join_segments(&joining, lines, &ptx_segments);
 	free(ptx_segments.segments);
-	line_rows_fini(&rows);
-	ptx_lines_fini(&ptx);
 	return status;
 }
 
@@ -335,14 +330,13 @@ static int join_calls(struct line_table *table, const struct segments *lines,
 static int add_debug_info(struct line_table *table, const struct segments *lines,
 			  struct line_rows *rows)
 {
-	struct inlined_calls calls;
+	AT_END(inlined_calls_fini) struct inlined_calls calls;
 	int status = inlined_calls_read(&calls, &table->code_object);
 
 	if (status == PROTON_OK && calls.is_known)
 		status = join_calls(table, lines, rows, &calls);
 	else if (status == PROTON_OK)
 		table->segments = *lines;
-	inlined_calls_fini(&calls);
 	return status;
 }
 
@@ -351,8 +345,8 @@ static int add_debug_info(struct line_table *table, const struct segments *lines
 static int read_lines(struct line_table *table, const char *ptx, size_t ptx_length)
 {
 	struct segments lines = {0};
-	struct line_rows rows;
-	uint32_t *frames = NULL;
+	AT_END(line_rows_fini) struct line_rows rows;
+	AUTO_FREE uint32_t *frames = NULL;
 	int status = line_rows_read(&rows, &table->code_object, ".debug_line", &table->frames);
 
 	if (status == PROTON_OK) {
@@ -372,8 +366,6 @@ static int read_lines(struct line_table *table, const char *ptx, size_t ptx_leng
 	}
 	if (table->segments.segments != lines.segments)
 		free(lines.segments);
-	free(frames);
-	line_rows_fini(&rows);
 	return status;
 }
 
@@ -460,21 +452,18 @@ bool line_table_run(const struct line_table *table, uint32_t function, uint64_t 
 {
 	const struct code_object *object = &table->code_object;
 	const struct segment *segments = table->segments.segments;
-	const struct code_object_function *outer, *inner;
-	struct segment place;
-	uint64_t begin, end;
-	size_t count;
-	uint32_t at;
 
 	if (function >= object->function_count || pc >= object->functions[function].code_bytes)
 		return false;
-	outer = &object->functions[function];
-	at = code_object_function_at(object, outer->section, outer->offset + pc);
-	inner = &object->functions[at];
-	place = (struct segment){.begin = outer->offset + pc, .section = outer->section};
-	count = ARRAY_COUNT_BEFORE(table->segments.count, i, !is_before(&place, &segments[i]));
-	begin = inner->offset > outer->offset ? inner->offset : outer->offset;
-	end = outer->offset + outer->code_bytes;
+	const struct code_object_function *outer = &object->functions[function];
+	uint32_t at = code_object_function_at(object, outer->section, outer->offset + pc);
+	const struct code_object_function *inner = &object->functions[at];
+	struct segment place =
+		(struct segment){.begin = outer->offset + pc, .section = outer->section};
+	size_t count =
+		ARRAY_COUNT_BEFORE(table->segments.count, i, !is_before(&place, &segments[i]));
+	uint64_t begin = inner->offset > outer->offset ? inner->offset : outer->offset;
+	uint64_t end = outer->offset + outer->code_bytes;
 	if (at + 1 < object->function_count && inner[1].section == outer->section &&
 	    inner[1].offset < end)
 		end = inner[1].offset;

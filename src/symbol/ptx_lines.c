@@ -1,8 +1,6 @@
 /* Source lines of PTX text: parser of .file and .loc. */
 #include "symbol/ptx_lines.h"
 
-#include <stdlib.h>
-
 #include "base/array.h"
 #include "base/slice.h"
 
@@ -47,13 +45,12 @@ static const char *keep_line(struct parser *parser, struct slice text)
 /* .file 1 "/src/k.py" */
 static void read_file(struct parser *parser, struct slice line)
 {
-	struct slice path;
 	uint32_t number;
 
 	if (!take_word(&line, ".file") || !take_number(&line, &number) || !take_word(&line, "\"") ||
 	    number >= FILES_MAX)
 		return;
-	path = slice_take_until(&line, '"');
+	struct slice path = slice_take_until(&line, '"');
 	if (!array_reserve(&parser->files, &parser->file_capacity, number + 1,
 			   sizeof(*parser->files))) {
 		parser->is_out_of_memory = true;
@@ -92,11 +89,10 @@ static const char *path_of(struct parser *parser, struct slice name)
 static bool cut_number(struct slice *text, uint32_t *number_out)
 {
 	const char *colon = slice_find_last(*text, ":");
-	struct slice digits;
 
 	if (!colon)
 		return false;
-	digits = slice_between(colon + 1, slice_end(*text));
+	struct slice digits = slice_between(colon + 1, slice_end(*text));
 	if (!slice_take_number(&digits, UINT32_MAX, number_out) || digits.length)
 		return false;
 	text->length = (size_t)(colon - text->at);
@@ -111,14 +107,12 @@ static bool read_calls(struct parser *parser, struct slice comment, struct place
 
 	while (slice_take_past(&comment, "@[ ")) {
 		struct place *place = &calls[count];
-		const char *next, *end;
-		struct slice call;
+		const char *next = slice_find(comment, " @[ ");
+		const char *end = slice_find(comment, " ]");
 
-		next = slice_find(comment, " @[ ");
-		end = slice_find(comment, " ]");
 		if (!end || ++count == CALLS_MAX)
 			return false;
-		call = slice_between(comment.at, next && next < end ? next : end);
+		struct slice call = slice_between(comment.at, next && next < end ? next : end);
 		if (!cut_number(&call, &place->column))
 			return false;
 		/* A column of 0 is left out. */
@@ -276,14 +270,12 @@ uint32_t ptx_lines_of(const struct ptx_lines *ptx, const char *file, uint32_t li
 {
 	size_t first = source_position(ptx, frames, file, line);
 	size_t end = source_position(ptx, frames, file, (uint64_t)line + 1);
-	uint32_t a, b;
-	struct line_frame frame;
 
 	if (first == end)
 		return 0;
-	a = ptx->lines[ptx->by_source[first]].frame;
-	b = ptx->lines[ptx->by_source[end - 1]].frame;
-	frame = frames->frames[a - 1];
+	uint32_t a = ptx->lines[ptx->by_source[first]].frame;
+	uint32_t b = ptx->lines[ptx->by_source[end - 1]].frame;
+	struct line_frame frame = frames->frames[a - 1];
 	if (frames->frames[b - 1].caller != frame.caller)
 		return 0;
 	if (a == b)

@@ -3,7 +3,6 @@
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -89,11 +88,10 @@ static bool read_nvidia(char *line, struct instruction *instruction)
 static bool read_amd(const struct sass *sass, char *line, struct instruction *instruction)
 {
 	char *comment = *line == '\t' ? strstr(line, "// ") : NULL, *end;
-	uint64_t address;
 
 	if (!comment)
 		return false;
-	address = strtoull(comment + 3, &end, 16);
+	uint64_t address = strtoull(comment + 3, &end, 16);
 	if (end == comment + 3 || *end != ':' ||
 	    !code_object_find_code(&sass->code_object, address, &instruction->section,
 				   &instruction->offset))
@@ -217,14 +215,12 @@ static int disassemble(struct sass *sass, char *path, struct proton_error *err)
 	size_t length = sass->code_object.file.length;
 	const struct disassembler_limits limits = {SASS_LIMIT_MS, SASS_MEMORY_BYTES};
 	struct out out;
-	char *program;
-	int status = disassembler_find(machine, &program, err);
+	AUTO_FREE char *program = NULL;
 
-	if (status != PROTON_OK)
-		return status;
+	TRY(disassembler_find(machine, &program, err));
 	out_init(&out, -1);
 	out.limit = TEXT_MAX(length);
-	status = disassembler_run(machine, program, sass->bytes, length, limits, &out, err);
+	int status = disassembler_run(machine, program, sass->bytes, length, limits, &out, err);
 	if (status == PROTON_OK && path)
 		write_cache(path, &out);
 	if (status == PROTON_OK) {
@@ -237,7 +233,6 @@ static int disassemble(struct sass *sass, char *path, struct proton_error *err)
 		status = err_set(err, PROTON_E_IO, "%s printed no instructions", program);
 	}
 	out_fini(&out);
-	free(program);
 	return status;
 }
 
@@ -245,7 +240,7 @@ static int disassemble(struct sass *sass, char *path, struct proton_error *err)
 static int read_instructions(struct sass *sass, struct proton_error *err)
 {
 	const struct file_limits limits = {.max_bytes = TEXT_MAX(sass->code_object.file.length)};
-	char *path = cache_path(sass->bytes, sass->code_object.file.length);
+	AUTO_FREE char *path = cache_path(sass->bytes, sass->code_object.file.length);
 	size_t length;
 	int status = PROTON_OK;
 
@@ -256,7 +251,6 @@ static int read_instructions(struct sass *sass, struct proton_error *err)
 		sass->text = NULL;
 		status = disassemble(sass, path, err);
 	}
-	free(path);
 	return status;
 }
 
@@ -301,29 +295,26 @@ uint32_t sass_function(const struct sass *sass, const char *name)
 
 const char *sass_at(const struct sass *sass, uint32_t function, uint64_t pc)
 {
-	const struct code_object_function *of;
-	const struct instruction *found;
-	struct instruction key;
-
 	if (function >= sass->code_object.function_count || !sass->count)
 		return NULL;
-	of = &sass->code_object.functions[function];
+	const struct code_object_function *of = &sass->code_object.functions[function];
 	if (pc >= of->code_bytes)
 		return NULL;
-	key = (struct instruction){.offset = of->offset + pc, .section = of->section};
-	found = bsearch(&key, sass->instructions, sass->count, sizeof(key), compare_places);
+	struct instruction key =
+		(struct instruction){.offset = of->offset + pc, .section = of->section};
+	const struct instruction *found =
+		bsearch(&key, sass->instructions, sass->count, sizeof(key), compare_places);
 	return found ? found->text : NULL;
 }
 
 struct span sass_code(const struct sass *sass, uint32_t function)
 {
-	const struct code_object_function *of;
 	struct code_object_section section;
 
 	if (function >= sass->code_object.function_count ||
 	    sass->code_object.machine != MACHINE_NVIDIA)
 		return (struct span){0};
-	of = &sass->code_object.functions[function];
+	const struct code_object_function *of = &sass->code_object.functions[function];
 	if (!code_object_section_get(&sass->code_object, of->section, &section))
 		return (struct span){0};
 	return span_part(section.content, of->offset, of->code_bytes / SASS_BYTES * SASS_BYTES);
@@ -331,14 +322,13 @@ struct span sass_code(const struct sass *sass, uint32_t function)
 
 uint64_t sass_label(const struct sass *sass, uint32_t function, const char *name, size_t length)
 {
-	const struct code_object_function *of;
 	struct label key = {.name = {name, length}};
-	const struct label *found;
 
 	if (function >= sass->code_object.function_count || !sass->label_count)
 		return UINT64_MAX;
-	of = &sass->code_object.functions[function];
-	found = bsearch(&key, sass->labels, sass->label_count, sizeof(key), compare_labels);
+	const struct code_object_function *of = &sass->code_object.functions[function];
+	const struct label *found =
+		bsearch(&key, sass->labels, sass->label_count, sizeof(key), compare_labels);
 	return found && found->section == of->section && found->offset >= of->offset &&
 			       found->offset - of->offset < of->code_bytes
 		       ? found->offset - of->offset

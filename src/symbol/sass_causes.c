@@ -1,9 +1,6 @@
 /* Searches backward in the control flow of a function. */
 #include "symbol/sass_causes.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/array.h"
 #include "symbol/sass_operands.h"
 
@@ -70,14 +67,13 @@ static void read_items(struct sass_causes *causes, const struct sass *sass, uint
 	for (uint32_t i = 0; i < causes->count; i++) {
 		struct flow *item = &causes->items[i];
 		const char *text = sass_at(sass, function, (uint64_t)i * SASS_BYTES);
-		uint64_t label;
 
 		sass_operands_read(text ? text : "", &item->operands);
 		read_control(item, code + (size_t)i * SASS_BYTES);
 		if (!item->operands.label)
 			continue;
-		label = sass_label(sass, function, item->operands.label,
-				   item->operands.label_length);
+		uint64_t label = sass_label(sass, function, item->operands.label,
+					    item->operands.label_length);
 		if (label / SASS_BYTES < causes->count)
 			item->target = (uint32_t)(label / SASS_BYTES) + 1;
 	}
@@ -344,8 +340,7 @@ static bool reaches(struct sass_causes *causes, uint32_t to, uint32_t from)
  */
 static void follow_mbarrier(struct sass_causes *causes, uint32_t at)
 {
-	bool is_loader = false;
-	bool has_others = false;
+	bool is_loader = false, has_others = false;
 
 	for (uint32_t i = 0; i < causes->count; i++)
 		if (causes->items[i].operands.operation == SASS_BULK_LOAD && !is_loader)
@@ -417,13 +412,12 @@ size_t sass_causes_of(struct sass_causes *causes, uint64_t pc, enum sass_wait wa
 		      const uint32_t **pcs_out)
 {
 	uint64_t from = pc / SASS_BYTES;
-	size_t count;
 
 	*pcs_out = causes->found;
 	if (from >= causes->count || wait == SASS_WAIT_NONE)
 		return 0;
 	find(causes, (uint32_t)from, wait);
-	count = causes->found_count;
+	size_t count = causes->found_count;
 	while (causes->found_count)
 		causes->is_found[causes->found[--causes->found_count]] = false;
 	if (!causes->budget) /* the search has not ended */

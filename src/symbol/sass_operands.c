@@ -4,9 +4,6 @@
  */
 #include "symbol/sass_operands.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/array.h"
 #include "base/slice.h"
 

@@ -7,7 +7,6 @@
 #include <malloc.h>
 #include <signal.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "base/guest.h"
 #include "base/message.h"
@@ -25,7 +24,6 @@ static void keep_pages(void)
 int main(int argc, char **argv)
 {
 	struct options options;
-	enum options_result result;
 	int status = 0;
 
 	keep_pages();
@@ -33,7 +31,7 @@ int main(int argc, char **argv)
 	standard_occupy();
 	setlocale(LC_CTYPE, "");
 	signal(SIGPIPE, SIG_IGN);
-	result = options_parse(&options, argc, argv);
+	enum options_result result = options_parse(&options, argc, argv);
 	if (result == OPTIONS_RUN)
 		status = viewer_run(&options, NULL, NULL);
 	query_options_fini(&options.query);

@@ -2,9 +2,7 @@
 #include "viewer/viewer_options.h"
 
 #include <getopt.h>
-#include <stdint.h>
 #include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
 #include <libproton/proton.h>

@@ -1,8 +1,6 @@
 /* One use of the viewer: loads profiles, transforms and filters them, shows them, checks gates. */
 #include "viewer/viewer_run.h"
 
-#include <stdlib.h>
-
 #include "base/message.h"
 #include "viewer/export/export_check.h"
 #include "viewer/export/export_run.h"
@@ -70,16 +68,15 @@ static int print_view(struct view *view, const struct options *options,
 static int print_judged(struct view *view, const struct options *options)
 {
 	size_t count = options->query.gate_count;
-	struct gate_result *results = xcalloc(count, sizeof(*results));
+	AUTO_FREE struct gate_result *results = xcalloc(count, sizeof(*results));
 	struct proton_error err;
 	int status = 0;
-	bool is_judged;
 
 	for (size_t i = 0; i < count && status == 0; i++)
 		if (gate_check(&options->query.gates[i], view->profile, view->state,
 			       &view->gates[i], &results[i], &err))
 			status = print_error(&err);
-	is_judged = status == 0;
+	bool is_judged = status == 0;
 	if (is_judged)
 		status = print_view(view, options, results);
 	for (size_t i = 0; i < count; i++) {
@@ -92,7 +89,6 @@ static int print_judged(struct view *view, const struct options *options)
 	/* A tree has it already. */
 	if (status == EXIT_GATE && view->why && !output_is_for_users(&options->output))
 		message("%s", view->why);
-	free(results);
 	return status;
 }
 
@@ -108,20 +104,17 @@ static void report_empty(const char *path, const struct profile *profile)
 static int load_view(struct view *view, struct input *input, struct input *base,
 		     const struct options *options, struct proton_error *err)
 {
-	struct profile *profile;
-	int status;
-
 	*view = (struct view){0};
 	err->text[0] = '\0';
 	if (options->query.base && !options->query.list)
 		return compare_runs(view, base, input, options, err);
 	if (options->query.merge_how != MERGE_SUM && !options->query.list)
 		return compare_many(view, input, options, err);
-	profile = rank_input_sum(input, false);
+	struct profile *profile = rank_input_sum(input, false);
 	if (!profile)
 		return PROTON_E_INVALID;
 	input_report_losses(profile);
-	status = view_init(view, profile, options, err);
+	int status = view_init(view, profile, options, err);
 	if (status || options->query.list || view_is_empty(view))
 		return status;
 	return view_columns(view, options, err);
@@ -134,14 +127,13 @@ static int with_view(const struct options *options, struct input *input, struct 
 		     use_view_fn *use)
 {
 	struct proton_error err;
-	struct view view;
+	AT_END(view_fini) struct view view;
 	int status = load_view(&view, input, base, options, &err);
 
 	if (status && err.text[0])
 		print_error(&err);
 	status = status || input_is_refused(input) || input_is_refused(base) ? EXIT_BAD
 									     : use(options, &view);
-	view_fini(&view);
 	return status;
 }
 
@@ -204,8 +196,7 @@ static struct profile *load_whole(struct input *input, const struct exporter *ex
 static int export_profile(const struct options *options, struct input *input, struct input *base)
 {
 	struct proton_error err;
-	struct profile *profile = NULL;
-	struct profile *before = NULL;
+	struct profile *profile = NULL, *before = NULL;
 	int status = EXIT_BAD;
 
 	if (export_is_of_columns(options))
@@ -243,7 +234,7 @@ static int report_warps(const struct options *options, struct view *view)
 
 static int report_source(const struct options *options, struct view *view)
 {
-	struct source_report report = {0};
+	AT_END(source_report_fini) struct source_report report = {0};
 	struct proton_error err;
 	int status = select_paths(options, view->profile, view->state, &err);
 
@@ -261,7 +252,6 @@ static int report_source(const struct options *options, struct view *view)
 	} else {
 		status = report_show(options, view->profile, source_write, &report);
 	}
-	source_report_fini(&report);
 	return status;
 }
 
@@ -269,16 +259,15 @@ static int report_brief(const struct options *options, struct view *view)
 {
 	struct brief brief;
 	struct proton_error err;
-	int status;
 
 	if (view_is_empty(view)) {
 		report_empty(options->query.paths[0], view->profile);
 		if (!options->output.exporter)
 			return EXIT_BAD;
 	}
-	status = brief_init(&brief, view->profile, view->state, options, &err)
-			 ? print_error(&err)
-			 : report_show(options, view->profile, brief_write, &brief);
+	int status = brief_init(&brief, view->profile, view->state, options, &err)
+			     ? print_error(&err)
+			     : report_show(options, view->profile, brief_write, &brief);
 	brief_fini(&brief);
 	return status;
 }
@@ -343,8 +332,7 @@ static void init_input(struct input *input, const struct options *options, char 
 int viewer_run(const struct options *options, struct input_store *store,
 	       struct input_store *base_store)
 {
-	struct input input;
-	struct input base;
+	struct input input, base;
 	struct proton_error err;
 	int status;
 
@@ -375,11 +363,10 @@ int viewer_run(const struct options *options, struct input_store *store,
 
 bool viewer_load(const struct options *options, struct input_store *store)
 {
-	struct input input;
-	bool is_loaded;
+	AT_END(input_fini) struct input input;
 
 	init_input(&input, options, options->query.paths, options->query.path_count, store);
-	is_loaded = input.count > 0;
+	bool is_loaded = input.count > 0;
 	/* A rank is found by the view. */
 	if (is_loaded && options->query.rank == RANK_NONE) {
 		store->first = rank_input_sum(&input, false);
@@ -389,6 +376,5 @@ bool viewer_load(const struct options *options, struct input_store *store)
 		profile_free(store->first);
 		store->first = NULL;
 	}
-	input_fini(&input);
 	return is_loaded;
 }

@@ -6,8 +6,6 @@
  */
 #pragma once
 
-#include <stdbool.h>
-
 #include "viewer/query/input.h"
 #include "viewer/viewer_options.h"
 

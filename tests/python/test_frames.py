@@ -135,7 +135,7 @@ def totals(path: Path, arguments: tuple[str, ...]) -> dict[str, float]:
     many = [*arguments, "-m", "time/ns", str(path)]
     other = str(shutil.copy(path, path.with_name("other.hatchet")))
     found = {"tree": rows_of(*many)[0]["metrics"]["time/ns"]}
-    for group in ("kernel", "scope", "module", "file", "layer", "operator", "device"):
+    for group in ("kernel", "scope", "module", "file", "layer", "operator", "shape", "device"):
         rows = rows_of("--group", group, *many)
         found[group] = sum(row["metrics"]["time/ns"] or 0 for row in rows)
     rows = rows_of("--bottom-up", *many)

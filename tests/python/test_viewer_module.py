@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from support import run_command
-from triton_proton import viewer
+from triton_proton import _programs, viewer
 
 pytest.importorskip("hatchet")
 
@@ -166,7 +166,7 @@ def test_errors_are_exceptions(profile):
 
 def test_other_formats_are_read(profile):
     subprocess.run(
-        [viewer.find_program("proton-viewer"), "-o", "p.hatchet_msgpack", profile], check=True,
+        [_programs.find_program("proton-viewer"), "-o", "p.hatchet_msgpack", profile], check=True,
         timeout=300,
     )
     frame, inclusive, _, devices = viewer.read("p.hatchet_msgpack")

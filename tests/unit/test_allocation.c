@@ -257,7 +257,7 @@ static int turn_around(const void *what, uint64_t *sum_out, struct proton_error 
 {
 	static const enum regroup_by groups[] = {REGROUP_KERNEL, REGROUP_SCOPE, REGROUP_FILE,
 						 REGROUP_MODULE, REGROUP_LAYER, REGROUP_OPERATOR,
-						 REGROUP_DEVICE};
+						 REGROUP_SHAPE,  REGROUP_DEVICE};
 	struct profile *turned;
 	struct column column;
 	int status = PROTON_OK;

@@ -1,6 +1,5 @@
 /* Tables for Arrow's C data interface: consumers use the table's memory until they release it. */
 #include <errno.h>
-#include <stdlib.h>
 
 #include "read.h"
 

@@ -1,7 +1,5 @@
 /* Columns in memory, made of the rows that the viewer writes. */
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/buf.h"
 #include "read.h"
@@ -137,11 +135,10 @@ static char *clean_name(const char *name)
 {
 	struct out text;
 	size_t length;
-	char *clean;
 
 	out_init(&text, -1);
 	text_write_utf8(&text, name, strlen(name));
-	clean = out_take(&text, &length);
+	char *clean = out_take(&text, &length);
 	if (!clean)
 		xgive_up();
 	return clean;
@@ -170,14 +167,13 @@ static void begin_table(struct read_tables *tables, const struct report *report)
 void read_take(void *context, const struct report *report, const struct report_value *values)
 {
 	struct read_tables *tables = context;
-	struct read_table *table;
 	size_t at = 0;
 
 	if (!values) {
 		begin_table(tables, report);
 		return;
 	}
-	table = tables->items[tables->count - 1];
+	struct read_table *table = tables->items[tables->count - 1];
 	for (size_t i = 0; i < report->field_count; i++)
 		if (is_taken(&report->fields[i]))
 			append(&table->columns[at++], table->row_count, &values[i]);

@@ -1,8 +1,6 @@
 /* Definition of module `triton_proton._reader`, and type Files: profiles in memory. */
 #include <getopt.h>
 #include <setjmp.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/message.h"
 #include "base/mutex.h"
@@ -201,7 +199,6 @@ static PyObject *files_add(PyObject *object, PyObject *arguments)
 	struct profile_bytes bytes = {0};
 	const char *path;
 	Py_buffer content;
-	bool is_added;
 
 	if (!PyArg_ParseTuple(arguments, "yy*", &path, &content))
 		return NULL;
@@ -214,7 +211,7 @@ static PyObject *files_add(PyObject *object, PyObject *arguments)
 		return PyErr_NoMemory();
 	bytes.bytes[bytes.length] = '\0'; /* for parsers of text */
 	pthread_mutex_lock(&lock);
-	is_added = input_store_add(&self->store, path, &bytes);
+	bool is_added = input_store_add(&self->store, path, &bytes);
 	pthread_mutex_unlock(&lock);
 	free(bytes.bytes);
 	if (!is_added)

@@ -1,5 +1,4 @@
 /* Types Table and Column: the rows that the viewer wrote, for Python. */
-#include <stddef.h>
 
 #include "read.h"
 
@@ -166,7 +165,6 @@ static PyObject *table_column(PyObject *object, PyObject *number)
 {
 	struct table_object *self = (struct table_object *)object;
 	size_t index = PyLong_AsSize_t(number);
-	struct column_object *column;
 
 	if (PyErr_Occurred())
 		return NULL;
@@ -174,7 +172,7 @@ static PyObject *table_column(PyObject *object, PyObject *number)
 		PyErr_SetString(PyExc_IndexError, "there is no such column");
 		return NULL;
 	}
-	column = PyObject_New(struct column_object, self->state->column);
+	struct column_object *column = PyObject_New(struct column_object, self->state->column);
 	if (!column)
 		return NULL;
 	column->user.table = self->user.table;

@@ -16,7 +16,6 @@
 #include "torch/torch_parts.h"
 
 #include <pthread.h>
-#include <stdlib.h>
 
 #define RING_ENTRIES (1u << 15) /* 512 KiB per thread that runs forward operators */
 #define RINGS 64u
@@ -221,8 +220,7 @@ static void entry_write(struct ring *ring, uint64_t node, enum autograd_kind kin
 static uint32_t entry_between(const struct entry *entries, uint64_t node, enum autograd_kind kind)
 {
 	uint64_t number = node & NUMBER_MASK;
-	uint32_t before = 0;
-	uint32_t after = 0;
+	uint32_t before = 0, after = 0;
 	for (uint32_t i = 1; i <= NEIGHBORS && i <= number && !before; i++)
 		before = entry_read(entries, node - i, kind);
 	for (uint32_t i = 1; i <= NEIGHBORS && before && !after; i++)

@@ -13,7 +13,6 @@
 #include "torch/torch_parts.h"
 
 #include <link.h>
-#include <stdlib.h>
 
 #define CHANGES 4u    /* that a variable has to follow */
 #define CANDIDATES 8u /* positions at which the node may be */
@@ -111,8 +110,7 @@ static void learn_number(const struct torch_getters *getters, PyObject *tensor)
 		for (size_t word = 0; word < count; word++)
 			differs[word] |= words[word] != getters->number();
 	}
-	size_t same = 0;
-	size_t at = 0;
+	size_t same = 0, at = 0;
 	for (size_t word = 0; word < count && is_changing; word++) {
 		same += !differs[word];
 		at = differs[word] ? at : word;

@@ -2,8 +2,6 @@
 #pragma once
 
 #include <dlfcn.h>
-#include <stdbool.h>
-#include <string.h>
 
 #include "ext.h"
 #include "torch/torch.h"

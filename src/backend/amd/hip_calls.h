@@ -1,9 +1,6 @@
 /* Shared by both backends of AMD: arguments of HIP's calls (hip_calls.def), names, a message. */
 #pragma once
 
-#include <stdbool.h>
-#include <stdint.h>
-
 #include "backend/gpu/records.h"
 #include "base/message.h"
 

@@ -6,9 +6,6 @@
  */
 #include "backend/amd/hip_graphs.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "backend/gpu/captured_nodes.h"
 #include "base/array.h"
 #include "base/mutex.h"
@@ -129,14 +126,13 @@ static struct hip_plan *copy_plan(const struct hip_plan *original)
 /* Replaces what is known about `key`: HIP uses handles again. */
 static void copy_graph(struct table *to, uint64_t key, uint64_t graph)
 {
-	const struct hip_plan *original;
 	struct hip_plan *plan = NULL;
 
 	if (!key)
 		return;
 	MUTEX_HOLD(&lock);
 	forget_plan(to, key, to == &execs);
-	original = find_plan(&graphs, graph);
+	const struct hip_plan *original = find_plan(&graphs, graph);
 	if (original)
 		plan = copy_plan(original);
 	if (plan)
@@ -169,7 +165,6 @@ void hip_graphs_release(const struct hip_plan *plan)
 
 static void begin_capture(uint64_t stream)
 {
-	struct hip_plan *plan;
 	uint64_t number;
 
 	if (!hip_streams_capture(stream, &number))
@@ -178,7 +173,7 @@ static void begin_capture(uint64_t stream)
 	captured_begin(number);
 	MUTEX_HOLD(&lock);
 	forget_plan(&captures, number, false);
-	plan = new_plan(true);
+	struct hip_plan *plan = new_plan(true);
 	if (plan)
 		put_plan(&captures, number, plan);
 }
@@ -186,13 +181,11 @@ static void begin_capture(uint64_t stream)
 /* An ended capture is a graph, unless it failed. */
 static void end_capture(uint64_t graph)
 {
-	struct hip_plan *plan;
-
 	if (graph)
 		captured_nodes_end_capture();
 	captured_end(ending);
 	pthread_mutex_lock(&lock);
-	plan = take_plan(&captures, ending);
+	struct hip_plan *plan = take_plan(&captures, ending);
 	if (plan && graph) {
 		forget_plan(&graphs, graph, false);
 		put_plan(&graphs, graph, plan);
@@ -219,13 +212,13 @@ static uint64_t capture(uint64_t number, enum hip_node kind)
 
 bool hip_graphs_take(uint64_t stream, enum hip_node kind)
 {
-	uint64_t number, node;
+	uint64_t number;
 
 	if (!captured_any_open() || !hip_streams_capture(stream, &number))
 		return false;
 	if (kind != HIP_NODE_APPEND && record_is_own_work())
 		kind = HIP_NODE_OWN;
-	node = capture(number, kind);
+	uint64_t node = capture(number, kind);
 	if (node && kind != HIP_NODE_OWN)
 		captured_nodes_add(node, kind != HIP_NODE_MEMORY, 0);
 	return true;

@@ -1,9 +1,6 @@
 /* HIP graphs: captured work in its order, which matches records without node ids. */
 #pragma once
 
-#include <stdbool.h>
-#include <stdint.h>
-
 #include <libproton/proton.h>
 
 #include "backend/gpu/tensors.h"

@@ -8,9 +8,6 @@
  * once per replay, because HIP runs every node of a graph.
  */
 
-#include <stdatomic.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "backend/amd/hip_graphs.h"
@@ -100,14 +97,12 @@ static void add_replay(uint32_t correlation, const struct hip_plan *plan,
 {
 	const struct replay replay = {
 		.correlation = correlation, .expected = UNKNOWN, .where = where, .plan = plan};
-	size_t index;
-	bool has_room;
 
 	pthread_mutex_lock(&lock);
-	index = replay_index(correlation);
+	size_t index = replay_index(correlation);
 	/* Nothing arrives any more: a record of more replays is shown by name. */
-	has_room = replay_count < 2 * REPLAYS_MAX &&
-		   ARRAY_INSERT(replays, replay_count, index, replay);
+	bool has_room = replay_count < 2 * REPLAYS_MAX &&
+			ARRAY_INSERT(replays, replay_count, index, replay);
 	pthread_mutex_unlock(&lock);
 	if (!has_room)
 		hip_graphs_release(plan);
@@ -354,16 +349,13 @@ bool hip_replays_add(const struct correlation *launch, uint64_t number, uint64_t
 		     const struct execution *execution)
 {
 	bool is_by_arrival = current_mode() == HIP_REPLAYS_BY_ARRIVAL;
-	struct replay *replay;
-	bool is_held = false;
-	bool is_over = false;
-	bool is_many;
+	bool is_held = false, is_over = false;
 
 	if (!is_by_arrival && !number)
 		return false;
 	pthread_mutex_lock(&lock);
-	replay = find_replay(execution->correlation);
-	is_many = replay_count > REPLAYS_MAX;
+	struct replay *replay = find_replay(execution->correlation);
+	bool is_many = replay_count > REPLAYS_MAX;
 	if (replay && replay->is_done) {
 		is_over = !execution->is_memory;
 	} else if (replay && !replay->plan->is_known) {
@@ -391,12 +383,12 @@ static size_t count_missing(uint32_t newest)
 	MUTEX_HOLD(&lock);
 	for (size_t i = 0; i < replay_count; i++) {
 		const struct replay *replay = &replays[i];
-		size_t expected;
 
 		if ((int32_t)(replay->correlation - newest) > 0 || !replay->has_returned ||
 		    replay->is_done || !replay->plan->is_known)
 			continue;
-		expected = replay->expected != UNKNOWN ? replay->expected : replay->plan->kernels;
+		size_t expected = replay->expected != UNKNOWN ? replay->expected
+							      : replay->plan->kernels;
 		missing += expected > replay->count ? expected - replay->count : 0;
 	}
 	return missing;
@@ -409,11 +401,9 @@ static void wait_for_missing(uint32_t newest)
 	size_t before = count_missing(newest);
 
 	while (before && clock_monotonic_ns() - moved_ns < PATIENCE_NS) {
-		size_t now;
-
 		await_records_ask();
 		usleep(100);
-		now = count_missing(newest);
+		size_t now = count_missing(newest);
 		if (now != before)
 			moved_ns = clock_monotonic_ns();
 		before = now;

@@ -5,10 +5,6 @@
  * AMD GPU.) HIP's records are not needed: a replay reads the values of its appends exactly once.
  */
 
-#include <stdatomic.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include <libproton/proton.h>
 
 #include "backend/amd/hip_graphs.h"
@@ -70,11 +66,10 @@ static int allocate(bool is_small, struct proton_error *err)
 	uint32_t bytes = is_small ? SMALL_BYTES : PROTON_DEVICE_METRIC_MAX_BYTES;
 	struct slot *slots = calloc(count, sizeof(*slots));
 	void *memory = NULL;
-	int result;
 
 	if (!slots)
 		return err_nomem(err);
-	result = libhip.cuMemHostAlloc(&memory, (size_t)count * bytes, DRIVER_HOST_PORTABLE);
+	int result = libhip.cuMemHostAlloc(&memory, (size_t)count * bytes, DRIVER_HOST_PORTABLE);
 	if (result) {
 		free(slots);
 		return tensors_refuse(result, "hipHostMalloc", err);
@@ -132,14 +127,11 @@ static void on_copied(void *user)
 
 static void drain_slots(void (*deliver)(uint64_t id, const void *bytes, uint32_t count))
 {
-	uint8_t *taken;
-	size_t bytes;
-
 	if (!atomic_load_explicit(&waiting_bytes, memory_order_relaxed))
 		return;
 	pthread_mutex_lock(&lock);
-	taken = queue;
-	bytes = queue_bytes;
+	AUTO_FREE uint8_t *taken = queue;
+	size_t bytes = queue_bytes;
 	queue = NULL;
 	queue_bytes = 0;
 	queue_capacity = 0;
@@ -152,7 +144,6 @@ static void drain_slots(void (*deliver)(uint64_t id, const void *bytes, uint32_t
 		deliver(value.id, taken + at + sizeof(value), value.bytes);
 		at += sizeof(value) + value.bytes;
 	}
-	free(taken);
 }
 
 static bool is_filling(void)
@@ -201,16 +192,13 @@ static int launch_append(struct append *append, uint64_t id, uint64_t address, u
 			 struct proton_error *err)
 {
 	struct slot *slot;
-	int result;
-	int status = take_slot(bytes, &slot, err);
 
-	if (status != PROTON_OK)
-		return status;
+	TRY(take_slot(bytes, &slot, err));
 	slot->id = id;
 	slot->bytes = bytes;
 	slot->is_captured = append->is_capturing;
-	result = libhip.cuMemcpyDtoHAsync(slot->memory, address, bytes,
-					  driver_handle(append->stream));
+	int result = libhip.cuMemcpyDtoHAsync(slot->memory, address, bytes,
+					      driver_handle(append->stream));
 	if (result) {
 		give_back(slot);
 		return tensors_refuse(result, "hipMemcpyDtoHAsync", err);

@@ -2,7 +2,6 @@
 #include "backend/amd/roctracer_api.h"
 
 #include <dlfcn.h>
-#include <string.h>
 
 #include "base/array.h"
 #include "driver/amd_library.h"
@@ -20,20 +19,19 @@ static int load_roctracer(struct proton_error *err)
 #undef V
 	};
 	void *library = amd_library_open(AMD_ROCTRACER, err);
-	const char *missing;
-	int major, minor;
 
 	if (!library)
 		return PROTON_E_NOLIB;
 	functions_bind(library, functions, ARRAY_LENGTH(functions), &libroctracer);
-	missing = functions_missing(functions, ARRAY_LENGTH(functions), &libroctracer, 1);
+	const char *missing =
+		functions_missing(functions, ARRAY_LENGTH(functions), &libroctracer, 1);
 	if (missing)
 		return err_set(err, PROTON_E_VERSION,
 			       "%s does not provide %s; roctracer 4.1 or later is required (ROCm 5 "
 			       "or 6)",
 			       amd_library_path(AMD_ROCTRACER), missing);
-	major = libroctracer.roctracer_version_major();
-	minor = libroctracer.roctracer_version_minor();
+	int major = libroctracer.roctracer_version_major();
+	int minor = libroctracer.roctracer_version_minor();
 	if (major != ROCTRACER_MAJOR || minor < ROCTRACER_MINOR)
 		return err_set(err, PROTON_E_VERSION,
 			       "%s is roctracer %d.%d; version 4.1 or a later 4.x is required",
@@ -50,12 +48,8 @@ int roctracer_api_load(struct proton_error *err)
 
 int roctracer_api_load_hip(struct proton_error *err)
 {
-	int status = driver_load_hip(err);
-	void *library;
-
-	if (status != PROTON_OK)
-		return status;
-	library = amd_library_open(AMD_HIP, err);
+	TRY(driver_load_hip(err));
+	void *library = amd_library_open(AMD_HIP, err);
 	if (!library)
 		return PROTON_E_NOLIB;
 	if (dlsym(library, "hipRegisterTracerCallback"))

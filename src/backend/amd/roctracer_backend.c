@@ -64,16 +64,14 @@ static int check_mode(const char *mode, struct proton_error *err)
 
 static int set_memory_now(bool is_wanted, struct proton_error *err)
 {
-	int status;
-
 	if (!is_wanted) {
 		hip_replays_set_memory(false);
 		roctracer_records_set_memory(false, NULL);
 		return roctracer_launches_set_memory(false, NULL);
 	}
 	/* Callbacks first: copies from here on have their context before their record arrives. */
-	status = roctracer_launches_set_memory(true, err)
-			 ?: roctracer_records_set_memory(true, err);
+	int status = roctracer_launches_set_memory(true, err)
+			     ?: roctracer_records_set_memory(true, err);
 	if (status != PROTON_OK)
 		roctracer_launches_set_memory(false, NULL);
 	hip_replays_set_memory(status == PROTON_OK);
@@ -83,18 +81,13 @@ static int set_memory_now(bool is_wanted, struct proton_error *err)
 /* HIP is loaded: roctracer is used from here on. On failure nothing stays enabled. */
 static int begin_recording(struct proton_error *err)
 {
-	int status = roctracer_api_load_hip(err);
-
-	if (status != PROTON_OK)
-		return status;
+	TRY(roctracer_api_load_hip(err));
 	was_used = true;
 	await_records_start(&vendor);
 	hip_replays_start(HIP_REPLAYS_BY_ARRIVAL);
-	status = roctracer_launches_start(err);
-	if (status != PROTON_OK)
-		return status;
-	status = roctracer_records_start(err)
-			 ?: (wants_memory ? set_memory_now(true, err) : PROTON_OK);
+	TRY(roctracer_launches_start(err));
+	int status = roctracer_records_start(err)
+			     ?: (wants_memory ? set_memory_now(true, err) : PROTON_OK);
 	if (status != PROTON_OK) {
 		roctracer_records_stop();
 		roctracer_launches_stop();
@@ -117,10 +110,9 @@ static bool has_new_library(void)
 {
 	static unsigned long long known;
 	unsigned long long adds = 0;
-	bool is_new;
 
 	dl_iterate_phdr(read_adds, &adds);
-	is_new = adds != known;
+	bool is_new = adds != known;
 	known = adds;
 	return is_new;
 }
@@ -188,11 +180,9 @@ static int resume_roctracer(struct proton_error *err)
 
 static bool synchronize(void *context)
 {
-	int result;
-
 	if (!hip.hipDeviceSynchronize || libhip.cuCtxPushCurrent(context) != 0)
 		return false;
-	result = hip.hipDeviceSynchronize();
+	int result = hip.hipDeviceSynchronize();
 	libhip.cuCtxPopCurrent(&context);
 	return result == 0;
 }
@@ -204,7 +194,6 @@ static int flush_roctracer(struct proton_error *err)
 	uint32_t last_shared = launches_last_shared();
 	bool in_doubt = false;
 	bool has_waited = false; /* for all work */
-	int result;
 
 	if (atomic_load(&roctracer_state) != ROCTRACER_ON)
 		return look_now("no GPU activity was recorded: ", err);
@@ -214,7 +203,7 @@ static int flush_roctracer(struct proton_error *err)
 		has_waited = !in_doubt;
 	}
 	tensors_collect();
-	result = await_records_flush(launched, last_shared, in_doubt);
+	int result = await_records_flush(launched, last_shared, in_doubt);
 	if (has_waited)
 		hip_replays_settle(last_shared);
 	tensors_settle();

@@ -5,8 +5,6 @@
  * error of the thread. If there was an error before, it is unknown whether the call failed. That is
  * not asked before the launch of one kernel, to save time: an error after it leaves doubt.
  */
-#include <stdatomic.h>
-#include <string.h>
 
 #include "backend/amd/hip_calls.h"
 #include "backend/amd/hip_graphs.h"

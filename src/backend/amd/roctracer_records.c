@@ -12,8 +12,6 @@
  *   never closed. The next session uses it again.
  */
 #include <pthread.h>
-#include <stdatomic.h>
-#include <string.h>
 
 #include "backend/amd/hip_calls.h"
 #include "backend/amd/hip_graphs.h"

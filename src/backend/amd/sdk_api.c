@@ -1,11 +1,6 @@
 /* librocprofiler-sdk: its functions, errors, contexts, and kinds and operations by name. */
 #include "backend/amd/sdk_backend.h"
 
-#include <stdatomic.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <string.h>
-
 #include "backend/amd/hip_calls.h"
 #include "backend/amd/hip_graphs.h"
 #include "backend/gpu/launches.h"
@@ -43,7 +38,6 @@ static int load_sdk(struct proton_error *err)
 	};
 	void *library = amd_library_open(AMD_ROCPROFILER_SDK, err);
 	uint32_t version[3] = {1, 0, 0};
-	const char *missing;
 	int status = PROTON_OK;
 
 	if (!library)
@@ -52,7 +46,7 @@ static int load_sdk(struct proton_error *err)
 	if (sdk.get_version && sdk.get_version(&version[0], &version[1], &version[2]) == SDK_OK)
 		status = sdk_api_check_version(version[0] * 10000 + version[1] * 100 + version[2],
 					       err);
-	missing = functions_missing(functions, ARRAY_LENGTH(functions), &sdk, 1);
+	const char *missing = functions_missing(functions, ARRAY_LENGTH(functions), &sdk, 1);
 	if (status == PROTON_OK && missing)
 		status = err_set(err, PROTON_E_VERSION,
 				 "%s does not provide %s; it is older than ROCm 7.0",
@@ -186,11 +180,8 @@ static int refuse_library(const char *what, const char *lacking, struct proton_e
 /* Without these the library would be asked for all calls of HIP, and none would be understood. */
 static int find_calls(struct proton_error *err)
 {
-	int status = SDK_CALL(err, iterate_callback_tracing_kind_operations, sdk_kinds.hip,
-			      note_call, NULL);
-
-	if (status != PROTON_OK)
-		return status;
+	TRY(SDK_CALL(err, iterate_callback_tracing_kind_operations, sdk_kinds.hip, note_call,
+		     NULL));
 	for (uint32_t i = 0; i < SDK_OPERATION_MAX; i++)
 		if (sdk_calls[i].kind == SDK_CALL_LAUNCH)
 			return PROTON_OK;
@@ -304,12 +295,11 @@ int sdk_contexts_start_memory(struct proton_error *err)
 
 int sdk_contexts_flush(void)
 {
-	int result;
 	int second = SDK_OK;
 
 	if (sdk_state_now() != SDK_ON && sdk_state_now() != SDK_OFF)
 		return SDK_OK;
-	result = sdk.flush_buffer(sdk_contexts.dispatches);
+	int result = sdk.flush_buffer(sdk_contexts.dispatches);
 	if (atomic_load(&sdk_contexts.has_memory))
 		second = sdk.flush_buffer(sdk_contexts.copies);
 	if (result == SDK_OK || result == SDK_E_BUFFER_BUSY)

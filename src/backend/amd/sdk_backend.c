@@ -5,8 +5,6 @@
 #include "backend/amd/sdk_backend.h"
 
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "backend/amd/hip_calls.h"
 #include "backend/amd/hip_graphs.h"
@@ -20,7 +18,6 @@
 #include "driver/amd_gpus.h"
 #include "driver/amd_library.h"
 #include "driver/driver.h"
-#include "record/backend.h"
 #include "record/names/frames.h"
 #include "record/nvtx/nvtx.h"
 #include "record/record.h"
@@ -63,12 +60,11 @@ static int check_mode(const char *mode, struct proton_error *err)
 /* The library is used from here on. */
 static int begin_recording(struct proton_error *err)
 {
-	int status;
-
-	status = sdk_register(err)
+	int status = sdk_register(err)
 			 ?: (wants_memory ? sdk_contexts_start_memory(err) : PROTON_OK)
 			 ?: (is_sampling ? sdk_pc_sampling_start(err) : PROTON_OK)
 			 ?: sdk_contexts_start_profiling(err);
+
 	if (status != PROTON_OK) {
 		sdk_pc_sampling_stop();
 		return status;
@@ -111,11 +107,9 @@ static int start_sdk(const char *mode, struct proton_error *err)
 
 static int resume_sdk(struct proton_error *err)
 {
-	int status;
-
 	if (sdk_state_now() != SDK_POSTPONED)
 		return PROTON_OK;
-	status = begin_recording(err);
+	int status = begin_recording(err);
 	if (status != PROTON_OK)
 		atomic_store(&sdk_state, SDK_FAILED);
 	return status;
@@ -138,11 +132,10 @@ static int flush_sdk(struct proton_error *err)
 {
 	uint64_t begin_ns = clock_monotonic_ns();
 	enum sdk_state state = sdk_state_now();
-	int status;
 
 	if (state != SDK_ON && state != SDK_ENDED)
 		return check_postponed(state, err);
-	status = sdk_records_flush(err);
+	int status = sdk_records_flush(err);
 	if (status == PROTON_OK && state == SDK_ON)
 		status = sdk_register_check_hip(err);
 	sdk_pc_sampling_flush();

@@ -2,9 +2,6 @@
 #pragma once
 
 #include <stdatomic.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 
 #include "backend/amd/sdk_abi.h"
 #include "base/err.h"

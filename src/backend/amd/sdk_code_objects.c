@@ -4,8 +4,6 @@
 #include <ctype.h>
 #include <fcntl.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -41,11 +39,9 @@ static size_t entry_capacity;
 
 uint32_t kernel_symbols_frame(const char *name)
 {
-	size_t length;
-
 	if (!name)
 		name = UNNAMED;
-	length = strlen(name);
+	size_t length = strlen(name);
 	if (length > 3 && strcmp(name + length - 3, ".kd") == 0)
 		length -= 3; /* the kernel's descriptor */
 	return frames_add(FRAME_KERNEL, name, length);
@@ -68,16 +64,14 @@ void kernel_symbols_add(const struct sdk_kernel_symbol *from)
 			   .is_copy = begins_with(name, "__amd_rocclr_copy")},
 		.name = strdup(name),
 	};
-	char *old = entry.name;
+	AUTO_FREE char *old = entry.name;
 
-	pthread_mutex_lock(&kernels_lock);
+	MUTEX_HOLD(&kernels_lock);
 	if (id && id < ID_MAX && entry.name &&
 	    array_reserve_zeros(&entries, &entry_capacity, id + 1, sizeof(*entries))) {
 		old = entries[id].name;
 		entries[id] = entry;
 	}
-	pthread_mutex_unlock(&kernels_lock);
-	free(old);
 }
 
 bool kernel_symbols_find(uint64_t kernel_id, struct kernel_symbol *out)
@@ -169,15 +163,13 @@ static void keep_file(const struct sdk_code_object *loaded)
 	char path[4096];
 	uint64_t offset, bytes;
 	struct stat st;
-	void *content;
-	int fd;
 
 	if (!loaded->uri || !read_uri(loaded->uri, path, sizeof(path), &offset, &bytes))
 		return;
-	fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
 	if (fd < 0)
 		return;
-	content = MAP_FAILED;
+	void *content = MAP_FAILED;
 	if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && offset < (uint64_t)st.st_size)
 		content = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
 	close(fd);

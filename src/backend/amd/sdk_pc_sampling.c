@@ -8,9 +8,6 @@
  * demands anyway. Between sessions its context is stopped.
  */
 #include <inttypes.h>
-#include <stdatomic.h>
-#include <stdlib.h>
-#include <string.h>
 #include <strings.h>
 
 #include "backend/amd/sdk_backend.h"
@@ -225,7 +222,6 @@ static bool read_record(const struct sdk_record_header *header, struct taken *ou
 static bool take_sample(const struct sdk_record_header *header, uint64_t *unknown)
 {
 	struct pc_sample sample = {.samples = 1};
-	const struct dispatch *dispatch;
 	struct taken taken;
 
 	if (header->kind != SDK_SAMPLE_INVALID && !read_record(header, &taken))
@@ -238,7 +234,7 @@ static bool take_sample(const struct sdk_record_header *header, uint64_t *unknow
 	}
 	sample.reason = reasons[taken.reason];
 	sample.not_issued = taken.is_scheduler_idle;
-	dispatch = find_dispatch(taken.dispatch_id);
+	const struct dispatch *dispatch = find_dispatch(taken.dispatch_id);
 	if (dispatch)
 		add_sample(dispatch->where, &sample);
 	else
@@ -424,10 +420,8 @@ static int refuse_gpu(int status, const char *name)
 
 static int try_agent(uint64_t agent, int method, struct choice *choice, uint64_t *interval_out)
 {
-	int status;
-
 	*choice = (struct choice){.method = method};
-	status = sdk.query_pc_sampling_agent_configurations(agent, choose_config, choice);
+	int status = sdk.query_pc_sampling_agent_configurations(agent, choose_config, choice);
 	if (status != SDK_OK)
 		return status;
 	if (!choice->is_found)
@@ -485,7 +479,6 @@ void sdk_pc_sampling_configure(void)
 {
 	const char *interval = environment_get(INTERVAL_VARIABLE);
 	int method = read_method();
-	int status;
 
 	if (!environment_is(BETA_VARIABLE, true))
 		return; /* a start prints the message */
@@ -502,7 +495,7 @@ void sdk_pc_sampling_configure(void)
 			"this version of rocprofiler-sdk has no PC sampling; update ROCm");
 		return;
 	}
-	status = sdk.create_context(&context);
+	int status = sdk.create_context(&context);
 	if (status == SDK_OK)
 		status = add_buffer();
 	if (status == SDK_OK)
@@ -561,10 +554,7 @@ static void clear_samples(void)
 
 int sdk_pc_sampling_start(struct proton_error *err)
 {
-	int status = check_configured(err);
-
-	if (status != PROTON_OK)
-		return status;
+	TRY(check_configured(err));
 	if (mode_interval && mode_interval != used_interval)
 		message_once("PC sampling uses the interval %" PRIu64 " instead of %" PRIu64
 			     ": it must be one that the GPU offers, and it is fixed when Proton "
@@ -572,7 +562,7 @@ int sdk_pc_sampling_start(struct proton_error *err)
 			     " sets it before that",
 			     used_interval, mode_interval);
 	start_samples();
-	status = SDK_CALL(err, start_context, context);
+	int status = SDK_CALL(err, start_context, context);
 	atomic_store(&is_on, status == PROTON_OK);
 	return status;
 }

@@ -3,10 +3,7 @@
  * order. Each is matched to its launch by the external correlation that the launch gave it. Agents
  * are the GPUs that did the work.
  */
-#include <stdatomic.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "backend/amd/hip_calls.h"
 #include "backend/amd/hip_graphs.h"

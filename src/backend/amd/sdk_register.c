@@ -15,16 +15,14 @@
 
 #include <dlfcn.h>
 #include <link.h>
-#include <stdatomic.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include <libproton/proton.h>
 
 #include "backend/amd/sdk_backend.h"
 #include "backend/gpu/records.h"
+#include "base/array.h"
 #include "base/environment.h"
 #include "base/message.h"
 #include "base/mutex.h"
@@ -77,11 +75,9 @@ static int add_buffer(struct sdk_context context, int kind, struct sdk_buffer *b
 {
 	size_t wanted = records_buffer_bytes();
 	size_t bytes = wanted < SDK_BUFFER_BYTES ? wanted : SDK_BUFFER_BYTES;
-	int status = SDK_CALL(err, create_buffer, context, bytes, bytes / 2, SDK_POLICY_LOSSLESS,
-			      sdk_records_on_buffer, NULL, buffer);
 
-	if (status != PROTON_OK)
-		return status;
+	TRY(SDK_CALL(err, create_buffer, context, bytes, bytes / 2, SDK_POLICY_LOSSLESS,
+		     sdk_records_on_buffer, NULL, buffer));
 	if (thread.handle && sdk.assign_callback_thread)
 		sdk.assign_callback_thread(*buffer, thread);
 	return SDK_CALL(err, configure_buffer_tracing_service, context, kind, NULL, 0, *buffer);
@@ -261,9 +257,8 @@ static int force_configure(void)
 {
 	static char *entry; /* once; other threads may read it later */
 	const char *before = environment_get(TOOLS);
-	char *earlier = before ? strdup(before) : NULL;
+	AUTO_FREE char *earlier = before ? strdup(before) : NULL;
 	const char *path;
-	int status;
 
 	/* The library does not load the last of several tools unless a colon follows. */
 	if (find_configure(&path) && asprintf(&entry, TOOLS "=%s%s%s:", before ? before : "",
@@ -272,12 +267,11 @@ static int force_configure(void)
 	if (entry)
 		kineto_is_registered = before ? setenv(TOOLS, entry + strlen(TOOLS "="), 1) == 0
 					      : environment_append(entry);
-	status = sdk.force_configure(configure_tool);
+	int status = sdk.force_configure(configure_tool);
 	if (entry && earlier)
 		setenv(TOOLS, earlier, 1);
 	else if (entry)
 		environment_remove(entry);
-	free(earlier);
 	return status;
 }
 

@@ -11,11 +11,6 @@
  *   never again. Only the end of all sessions may force.
  * - No lock except flush_lock is held while CUPTI is called.
  */
-#include <pthread.h>
-#include <stdatomic.h>
-#include <stdbool.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "backend/cuda/activity.h"
 #include "backend/cuda/callbacks.h"
@@ -30,6 +25,7 @@
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/message.h"
+#include "base/mutex.h"
 #include "driver/driver.h"
 #include "record/names/frames.h"
 #include "record/record.h"
@@ -52,13 +48,10 @@ static size_t lent_capacity;
 /* Registers a buffer given to CUPTI, which may also return buffers of another tool. */
 static bool lend_buffer(uint8_t *buffer)
 {
-	bool done;
-
-	pthread_mutex_lock(&pool_lock);
-	done = array_reserve(&lent, &lent_capacity, lent_count + 1, sizeof(*lent));
+	MUTEX_HOLD(&pool_lock);
+	bool done = array_reserve(&lent, &lent_capacity, lent_count + 1, sizeof(*lent));
 	if (done)
 		lent[lent_count++] = buffer;
-	pthread_mutex_unlock(&pool_lock);
 	return done;
 }
 
@@ -66,25 +59,20 @@ static bool is_back(const uint8_t *buffer)
 {
 	bool found = false;
 
-	pthread_mutex_lock(&pool_lock);
+	MUTEX_HOLD(&pool_lock);
 	for (size_t i = lent_count; i-- > 0 && !found;) {
 		if (lent[i] != buffer)
 			continue;
 		lent[i] = lent[--lent_count];
 		found = true;
 	}
-	pthread_mutex_unlock(&pool_lock);
 	return found;
 }
 
 static bool has_lent(void)
 {
-	bool has;
-
-	pthread_mutex_lock(&pool_lock);
-	has = lent_count;
-	pthread_mutex_unlock(&pool_lock);
-	return has;
+	MUTEX_HOLD(&pool_lock);
+	return lent_count;
 }
 
 static uint8_t *new_buffer(size_t bytes)
@@ -101,22 +89,20 @@ static uint8_t *from_pool(size_t *bytes)
 {
 	uint8_t *buffer = NULL;
 
-	pthread_mutex_lock(&pool_lock);
+	MUTEX_HOLD(&pool_lock);
 	*bytes = buffer_bytes;
 	if (pool_count)
 		buffer = pool[--pool_count];
-	pthread_mutex_unlock(&pool_lock);
 	return buffer;
 }
 
 /* The variable may have changed since earlier sessions, which makes their buffers useless. */
 static void set_buffer_bytes(size_t bytes)
 {
-	pthread_mutex_lock(&pool_lock);
+	MUTEX_HOLD(&pool_lock);
 	while (bytes != buffer_bytes && pool_count)
 		free(pool[--pool_count]);
 	buffer_bytes = bytes;
-	pthread_mutex_unlock(&pool_lock);
 }
 
 /* Out of memory: CUPTI 12.9 takes NULL, and drops records. Earlier ones get scratch memory. */
@@ -182,11 +168,9 @@ static struct {
 /* The frame of a name, by the address at which the library keeps it once. */
 static uint32_t frame_of_name(const char *name)
 {
-	size_t slot;
-
 	if (!name)
 		name = "(unnamed kernel)";
-	slot = hash_u64((uintptr_t)name) % NAME_CACHE;
+	size_t slot = hash_u64((uintptr_t)name) % NAME_CACHE;
 
 	if (name_cache[slot].name != name) {
 		name_cache[slot].name = name;
@@ -233,12 +217,10 @@ static void add_kernel(const struct cupti_kernel *kernel)
 {
 	const struct sampling_hooks *hooks = sampling_hooks_get();
 	struct correlation launch;
-	struct execution execution;
-	uint64_t node;
 
 	if (!records_find_kernel(kernel->correlation_id, kernel->graph_node_id, &launch))
 		return;
-	execution = execution_of(kernel);
+	struct execution execution = execution_of(kernel);
 	if (!execution.start_ns || execution.end_ns < execution.start_ns)
 		kernel_times_note_missing();
 	if (kernel->graph_node_id) {
@@ -250,7 +232,7 @@ static void add_kernel(const struct cupti_kernel *kernel)
 		if (is_stale(&execution))
 			execution.start_ns = 0; /* counted as a kernel without times */
 	}
-	node = launch.is_shared ? kernel->graph_node_id : 0;
+	uint64_t node = launch.is_shared ? kernel->graph_node_id : 0;
 	if (hooks->attribute && execution.start_ns && execution.end_ns > execution.start_ns)
 		hooks->attribute(kernel, node ? captured_nodes_crc(node) : 0, &execution);
 	records_add(&launch, node, &execution);
@@ -299,11 +281,9 @@ static void finish_buffer(uint8_t *buffer, size_t bytes, size_t valid_bytes, boo
 static void on_buffer_completed(void *context, uint32_t stream, uint8_t *buffer, size_t bytes,
 				size_t valid_bytes)
 {
-	uint64_t start_ns;
-
 	if (!buffer || cupti_is_orphaned() || !is_back(buffer))
 		return;
-	start_ns = await_records_begin();
+	uint64_t start_ns = await_records_begin();
 	finish_buffer(buffer, bytes, valid_bytes,
 		      !valid_bytes || read_records(buffer, valid_bytes));
 	await_records_end(start_ns);
@@ -397,11 +377,9 @@ static bool read_selected(uint8_t *buffer, size_t valid_bytes,
 static void on_buffer_completed_2(uint8_t *buffer, size_t bytes, size_t valid_bytes,
 				  const struct cupti_complete_info *info)
 {
-	uint64_t start_ns;
-
 	if (!buffer || cupti_is_orphaned() || !is_back(buffer))
 		return;
-	start_ns = await_records_begin();
+	uint64_t start_ns = await_records_begin();
 	finish_buffer(buffer, bytes, valid_bytes,
 		      !valid_bytes || read_selected(buffer, valid_bytes, info));
 	await_records_end(start_ns);
@@ -440,14 +418,11 @@ int activity_start(bool is_again, bool is_window, struct proton_error *err)
 		on_buffer_completed_2,
 	};
 	bool has_clock = false;
-	int result, status;
 
 	set_buffer_bytes(records_buffer_bytes());
 	clear_names();
 	await_records_start(&vendor);
-	status = interface_register(&buffers, read_clock, &has_clock, err);
-	if (status != PROTON_OK)
-		return status;
+	TRY(interface_register(&buffers, read_clock, &has_clock, err));
 	if (has_clock)
 		record_times_are_ours();
 	else
@@ -455,7 +430,7 @@ int activity_start(bool is_again, bool is_window, struct proton_error *err)
 	atomic_store(&enabled_ns, is_again || is_window ? clock_monotonic_ns() : 0);
 	atomic_store(&is_in_window, is_window);
 	atomic_store(&graph_kernels, 0);
-	result = interface_enable(CUPTI_KIND_CONCURRENT_KERNEL);
+	int result = interface_enable(CUPTI_KIND_CONCURRENT_KERNEL);
 	if (result != CUPTI_OK)
 		return interface_enable_error(result, err);
 	return PROTON_OK;

@@ -7,15 +7,14 @@
  */
 #include "backend/cuda/append.h"
 
-#include <pthread.h>
 #include <stdatomic.h>
-#include <stddef.h>
 #include <string.h>
 #include <sys/mman.h>
 
 #include <libproton/proton.h>
 
 #include "backend/cuda/append_kernel.h"
+#include "base/mutex.h"
 #include "driver/driver.h"
 
 /* The kernel contains these numbers. */
@@ -74,12 +73,11 @@ static int make_ring(struct append_ring *ring, uint64_t context_id, struct proto
 		mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	const char *call = "cuMemHostRegister";
 	void *module = NULL;
-	int result;
 
 	if (memory == MAP_FAILED)
 		return err_set(err, PROTON_E_UNSUPPORTED,
 			       "cannot allocate the ring buffer for device metrics");
-	result = libcuda.cuMemHostRegister(memory, bytes, HOST_REGISTER_PORTABLE_MAPPED);
+	int result = libcuda.cuMemHostRegister(memory, bytes, HOST_REGISTER_PORTABLE_MAPPED);
 	if (result) {
 		munmap(memory, bytes);
 		return tensors_refuse(result, call, err);
@@ -109,12 +107,11 @@ static int make_ring(struct append_ring *ring, uint64_t context_id, struct proto
 
 static int find_ring(uint64_t context_id, struct append_ring **out, struct proton_error *err)
 {
-	uint32_t count;
 	int status;
 
 	*out = NULL;
-	pthread_mutex_lock(&lock);
-	count = atomic_load_explicit(&ring_count, memory_order_relaxed);
+	MUTEX_HOLD(&lock);
+	uint32_t count = atomic_load_explicit(&ring_count, memory_order_relaxed);
 	for (uint32_t i = 0; i < count && !*out; i++)
 		if (rings[i].context_id == context_id)
 			*out = &rings[i];
@@ -130,7 +127,6 @@ static int find_ring(uint64_t context_id, struct append_ring **out, struct proto
 		if (status == PROTON_OK)
 			atomic_store_explicit(&ring_count, count + 1, memory_order_release);
 	}
-	pthread_mutex_unlock(&lock);
 	return status;
 }
 
@@ -157,7 +153,6 @@ static int append_begin(struct append *append, uint64_t stream, uint64_t address
 			struct proton_error *err)
 {
 	void *current = NULL;
-	void *context;
 	uint64_t id;
 	int capture = 0;
 	int result;
@@ -171,7 +166,7 @@ static int append_begin(struct append *append, uint64_t stream, uint64_t address
 	if (libcuda.cuThreadExchangeStreamCaptureMode(&append->mode) != 0)
 		append->mode = -1;
 	libcuda.cuCtxGetCurrent(&current);
-	context = context_of(stream, address, current);
+	void *context = context_of(stream, address, current);
 	if (!context)
 		return err_set(err, PROTON_E_UNSUPPORTED,
 			       "device metrics require a current CUDA context");

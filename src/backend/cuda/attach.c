@@ -2,7 +2,6 @@
 #include "backend/cuda/attach.h"
 
 #include <pthread.h>
-#include <stdatomic.h>
 #include <unistd.h>
 
 #include "backend/cuda/activity.h"
@@ -70,13 +69,11 @@ static bool finalize(bool is_released)
 /* On failure CUPTI is released. */
 static void undo_begin(bool has_records)
 {
-	bool is_released;
-
 	if (has_records)
 		activity_stop(true);
 	is_recording = false;
 	callbacks_set_between(false);
-	is_released = callbacks_release();
+	bool is_released = callbacks_release();
 	callbacks_stop();
 	replayed_graphs_unwatch();
 	if (interface_is_second()) /* other tools may use the first one again */
@@ -113,27 +110,22 @@ static int end_earlier_sampling(struct proton_error *err)
 static int try_begin(const struct attach_wishes *wishes, struct proton_error *err)
 {
 	bool is_first = !is_attached;
-	bool is_closed;
-	bool has_records;
-	int status;
 
 	if (is_first)
 		hold_start();
-	status = callbacks_start(!wishes->mode.samples, err);
-	if (status != PROTON_OK)
-		return status;
+	TRY(callbacks_start(!wishes->mode.samples, err));
 	attaches += is_first;
 	is_attached = true;
-	status = end_earlier_sampling(err);
+	int status = end_earlier_sampling(err);
 	if (status != PROTON_OK) {
 		callbacks_stop(); /* they count calls until it has ended */
 		return status;
 	}
-	is_closed = close_gate(is_first);
+	bool is_closed = close_gate(is_first);
 	status = activity_start(was_recording, wishes->mode.in_windows, err);
 	if (is_closed)
 		call_gate_open();
-	has_records = status == PROTON_OK;
+	bool has_records = status == PROTON_OK;
 	if (has_records)
 		callbacks_set_between(false);
 	was_recording |= has_records;
@@ -157,7 +149,7 @@ static bool hold_to_attach(const struct attach_wishes *wishes)
 {
 	if (wishes->mode.samples)
 		attach_leave();
-	return !is_attached && hold_begin_to_attach(DEVICES);
+	return !is_attached && hold_begin_to_attach(DEVICES, attaches == 0);
 }
 
 static int attach_now(const struct attach_wishes *wishes, struct proton_error *err)
@@ -328,23 +320,20 @@ static bool leave_cupti(const struct attach_wishes *wishes)
 
 void attach_end(const struct attach_wishes *wishes)
 {
-	bool may_finalize;
-	bool is_quiet;
-
 	if (!is_attached) /* between windows */
 		return;
 	callbacks_check(); /* another tool may have taken CUPTI down */
 	if (wishes->mode.samples)
 		pc_sampling_read();
-	may_finalize = may_leave() && is_worth_leaving(wishes) &&
-		       begin_to_leave(wishes->mode.samples);
+	bool may_finalize = may_leave() && is_worth_leaving(wishes) &&
+			    begin_to_leave(wishes->mode.samples);
 	if (wishes->mode.samples && !pc_sampling_stop(may_finalize) && may_finalize) {
 		hold_end(); /* a thread that launches without being held is in the driver */
 		may_finalize = false;
 	}
 	may_finalize = end_records(wishes) && may_finalize;
 	/* Threads that are not held may have waited in callbacks, which they have to leave. */
-	is_quiet = hold_is_on() || ((may_finalize || !uses_graphs()) && hold_is_quiet());
+	bool is_quiet = hold_is_on() || ((may_finalize || !uses_graphs()) && hold_is_quiet());
 	if (!may_finalize || !is_quiet || !leave_cupti(wishes))
 		stay_attached(is_quiet);
 	hold_end();
@@ -354,10 +343,8 @@ void attach_end(const struct attach_wishes *wishes)
 
 bool attach_pause(const struct attach_wishes *wishes, bool leaves, struct window_edge *end_out)
 {
-	bool may_finalize;
-
 	callbacks_check();
-	may_finalize = leaves && may_leave() && begin_to_leave(false);
+	bool may_finalize = leaves && may_leave() && begin_to_leave(false);
 	if (!may_finalize)
 		callbacks_set_between(true);
 	end_out->ns = hold_is_on() ? hold_since_ns() : clock_monotonic_ns();

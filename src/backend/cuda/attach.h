@@ -1,8 +1,6 @@
 /* Attaching to CUPTI and leaving it: docs/design/other-tools.md has safe orders and their costs. */
 #pragma once
 
-#include <stdbool.h>
-
 #include "backend/cuda/cuda_mode.h"
 #include "backend/cuda/windows.h"
 #include "record/backend.h"

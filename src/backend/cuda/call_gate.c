@@ -1,11 +1,11 @@
 /* Driver calls in flight, and the gate for calls that launch work or load modules. */
 #include "backend/cuda/call_gate.h"
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/mutex.h"
 #include "record/thread/captured.h"
 
 #define POLL_US 100u
@@ -241,10 +241,9 @@ bool call_gate_close_between_captures(uint32_t kinds, uint64_t limit_ns)
 void call_gate_open(void)
 {
 	closes_here = false;
-	pthread_mutex_lock(&lock);
+	MUTEX_HOLD(&lock);
 	atomic_store(&closed, 0);
 	pthread_cond_broadcast(&opened);
-	pthread_mutex_unlock(&lock);
 }
 
 void call_gate_reset(enum call_gate_kind kind)

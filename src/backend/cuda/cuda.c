@@ -7,9 +7,7 @@
  * until then the libraries are only loaded. In the child of a process that has touched CUPTI,
  * nothing of it is called.
  */
-#include <stdatomic.h>
 #include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "backend/cuda/activity.h"
@@ -74,12 +72,8 @@ static void on_idle(void)
 /* CUPTI is used from here on. On failure it is released. */
 static int begin_recording(struct proton_error *err)
 {
-	int status;
-
 	atomic_store(&cupti_process, getpid());
-	status = attach_begin(&wishes, err);
-	if (status != PROTON_OK)
-		return status;
+	TRY(attach_begin(&wishes, err));
 	flush_thread_start(on_idle, gpu_state_sample);
 	atomic_store(&state, STATE_ON);
 	if (wishes.mode.in_windows)
@@ -104,7 +98,6 @@ static int flush_cuda(struct proton_error *err)
 	uint64_t launched = launches_count();
 	uint32_t last_shared = launches_last_shared();
 	bool in_doubt = false;
-	int status;
 
 	if (atomic_load(&state) != STATE_ON)
 		return check_postponed(err);
@@ -113,7 +106,7 @@ static int flush_cuda(struct proton_error *err)
 	if (!captured_may_open())
 		in_doubt = !contexts_synchronize(synchronize_unless_captured);
 	tensors_collect();
-	status = activity_flush(launched, last_shared, in_doubt, err);
+	int status = activity_flush(launched, last_shared, in_doubt, err);
 	pc_sampling_flush();
 	tensors_settle();
 	captured_nodes_forget_destroyed(begin_ns);
@@ -126,10 +119,9 @@ static int flush_cuda(struct proton_error *err)
 static bool close_window(bool is_end)
 {
 	struct window_edge end;
-	bool leaves;
 
 	flush_cuda(NULL);
-	leaves = windows_should_leave(activity_graph_kernels()) || is_end;
+	bool leaves = windows_should_leave(activity_graph_kernels()) || is_end;
 	if (!attach_pause(&wishes, leaves, &end)) {
 		windows_wait();
 		return false;
@@ -163,14 +155,13 @@ static void move_window(void)
 static int start_cuda(const char *mode, struct proton_error *err)
 {
 	pid_t touched = atomic_load(&cupti_process);
-	int status;
 
 	if (touched && touched != getpid())
 		return err_set(err, PROTON_E_STATE,
 			       "CUPTI does not work in a process forked after CUPTI was used; "
 			       "start a new process instead (multiprocessing: "
 			       "\"spawn\"), or start the first session after the fork");
-	status = cupti_api_load(err);
+	int status = cupti_api_load(err);
 	if (status == PROTON_OK)
 		status = cuda_mode_read(mode, &wishes.mode, err);
 	if (status == PROTON_OK)
@@ -192,11 +183,9 @@ static int start_cuda(const char *mode, struct proton_error *err)
 
 static int resume_cuda(struct proton_error *err)
 {
-	int status;
-
 	if (atomic_load(&state) != STATE_POSTPONED)
 		return PROTON_OK;
-	status = begin_recording(err);
+	int status = begin_recording(err);
 	if (status != PROTON_OK)
 		atomic_store(&state, STATE_FAILED);
 	return status;

@@ -8,9 +8,6 @@
  */
 #pragma once
 
-#include <stddef.h>
-#include <stdint.h>
-
 #include "backend/cuda/cupti_second_abi.h"
 
 enum cupti_result {

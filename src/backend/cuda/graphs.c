@@ -13,7 +13,6 @@
 #include "backend/cuda/callbacks.h"
 
 #include <pthread.h>
-#include <stdlib.h>
 
 #include "backend/cuda/sampling_hooks.h"
 #include "backend/gpu/captured_nodes.h"
@@ -73,14 +72,12 @@ static void note_embedded(uint32_t id)
 /* Adds a graph that appeared on this thread, with its owner if already known. */
 static void note_graph(uint32_t id, uint32_t original_id)
 {
-	uint32_t owner;
-
 	if (making.is_instantiating) {
 		note_embedded(id);
 	} else if (making.around && making.around != id) {
 		captured_nodes_own(id, outermost(making.around), true);
 	} else if (original_id) {
-		owner = captured_nodes_owner(original_id);
+		uint32_t owner = captured_nodes_owner(original_id);
 		if (owner && owner == making.original) {
 			captured_nodes_own(id, making.clone, false);
 		} else if (!owner) {

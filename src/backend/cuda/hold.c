@@ -10,11 +10,11 @@
 #include "backend/cuda/hold.h"
 
 #include <pthread.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <unistd.h>
 
 #include "backend/cuda/call_gate.h"
+#include "backend/cuda/other_threads.h"
 #include "backend/cuda/system_call.h"
 #include "backend/gpu/launches.h"
 #include "base/clock.h"
@@ -32,6 +32,11 @@
 #define PAUSE_US 5000u
 #define ATTACH_ATTEMPTS 4u
 #define ATTACH_LIMIT_NS 40000000ull /* for a thread that creates a context */
+/*
+ * The first time CUPTI has to meet no call at all: it counts its subscriber before it sets the
+ * addresses that the calls of other threads then read. Doubled with each attempt.
+ */
+#define FIRST_ATTACH_LIMIT_NS 25000000ull
 /* From the exit callback to the thread's next call without the holder: C code may make several. */
 #define QUIET_NS 2000000ull
 
@@ -252,19 +257,23 @@ bool hold_begin(bool (*synchronize)(void *context), const char **why_out)
 	return false;
 }
 
+static bool await_to_attach(const char *devices, bool is_first, uint32_t attempt)
+{
+	return is_first ? other_threads_await_outside(devices, FIRST_ATTACH_LIMIT_NS << attempt)
+			: system_call_await_ioctl(devices, ATTACH_LIMIT_NS);
+}
+
 /*
  * A call of C code that the holder does not end may create a context. It is looked for while no
  * thread can begin another such call.
  */
-bool hold_begin_to_attach(const char *devices)
+bool hold_begin_to_attach(const char *devices, bool is_first)
 {
 	for (uint32_t i = 0; i < ATTACH_ATTEMPTS; i++) {
-		bool has_begun;
-
 		begin_holder();
-		has_begun = hold_is_on();
+		bool has_begun = hold_is_on();
 		if (has_begun &&
-		    (system_call_await_ioctl(devices, ATTACH_LIMIT_NS) || i + 1 == ATTACH_ATTEMPTS))
+		    (await_to_attach(devices, is_first, i) || i + 1 == ATTACH_ATTEMPTS))
 			return true;
 		hold_end();
 		system_call_await_ioctl(devices, CALL_GATE_LONG_NS);

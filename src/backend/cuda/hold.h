@@ -25,9 +25,10 @@ void hold_end(void);
 bool hold_is_quiet(void);
 /*
  * Holds the threads for attaching, with unknown calls in flight: these end. Waits for threads in an
- * ioctl of the devices, held or not. False: no holder.
+ * ioctl of the devices, held or not; the first time in the process, until all are outside of the
+ * driver. False: no holder.
  */
-bool hold_begin_to_attach(const char *devices);
+bool hold_begin_to_attach(const char *devices, bool is_first);
 /* Threads that cannot be held, use graphs, and have not ended. */
 uint32_t hold_count_loose(void);
 /* True while this process holds its threads. */

@@ -1,7 +1,6 @@
 /* CUPTI's two interfaces: the choice between them, and the calls in which they differ. */
 #include "backend/cuda/interface.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "backend/cuda/call_gate.h"
@@ -283,7 +282,6 @@ int interface_register(const struct interface_buffers *buffers, cupti_timestamp_
 {
 	uint8_t on = 1;
 	size_t size = sizeof(on);
-	int result;
 
 	if (is_second)
 		return register_second(buffers, read_clock, has_clock_out, err);
@@ -291,7 +289,8 @@ int interface_register(const struct interface_buffers *buffers, cupti_timestamp_
 	libcupti.cuptiActivitySetAttribute(CUPTI_ATTRIBUTE_ZEROED_OUT_BUFFER, &size, &on);
 	libcupti.cuptiActivitySetAttribute(CUPTI_ATTRIBUTE_PER_THREAD_BUFFER, &size, &on);
 	*has_clock_out = libcupti.cuptiActivityRegisterTimestampCallback(read_clock) == CUPTI_OK;
-	result = libcupti.cuptiActivityRegisterCallbacks(buffers->requested, buffers->completed);
+	int result =
+		libcupti.cuptiActivityRegisterCallbacks(buffers->requested, buffers->completed);
 	return result == CUPTI_OK ? PROTON_OK
 				  : cupti_api_error(result, "cuptiActivityRegisterCallbacks", err);
 }
@@ -342,13 +341,11 @@ int interface_enable(int kind)
 
 int interface_disable(int kind)
 {
-	int result;
-
 	if (is_alone())
 		return disable(kind);
 	if (!call_gate_close_between_captures(CALL_GATE_CHANGES, CALL_GATE_LONG_NS))
 		return INTERFACE_E_CHANGING;
-	result = disable(kind);
+	int result = disable(kind);
 	call_gate_open();
 	return result;
 }

@@ -2,7 +2,6 @@
 #include "backend/cuda/kernel_times.h"
 
 #include <inttypes.h>
-#include <stdatomic.h>
 #include <string.h>
 
 #include "backend/cuda/cupti_api.h"
@@ -109,7 +108,6 @@ bool kernel_times_choose(void)
 bool kernel_times_request(void)
 {
 	const char *text = NULL;
-	int result;
 
 	if (wish != WISH_HARDWARE)
 		return false;
@@ -118,7 +116,7 @@ bool kernel_times_request(void)
 			"them by hardware, which needs compute capability 10.0 or later");
 		return false;
 	}
-	result = set_hardware(1);
+	int result = set_hardware(1);
 	if (result == CUPTI_OK) {
 		is_requested = true;
 		return true;

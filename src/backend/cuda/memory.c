@@ -1,8 +1,6 @@
 /* Memory copies and memsets, only on request: each record costs the application's threads time. */
 #include "backend/cuda/memory.h"
 
-#include <stdatomic.h>
-
 #include "backend/cuda/interface.h"
 #include "backend/gpu/records.h"
 #include "base/array.h"
@@ -63,11 +61,10 @@ int memory_set(void *subscriber, bool is_wanted, struct proton_error *err)
 	atomic_store(&is_wanted_now, true);
 	/* Callbacks first: copies from here on have their context before their record arrives. */
 	for (uint32_t call = 0; call < CALL_MAX; call++) {
-		int one;
-
 		if (!call_kinds[call])
 			continue;
-		one = libcupti.cuptiEnableCallback(1, subscriber, CUPTI_DOMAIN_DRIVER_API, call);
+		int one =
+			libcupti.cuptiEnableCallback(1, subscriber, CUPTI_DOMAIN_DRIVER_API, call);
 		known += one == CUPTI_OK;
 		if (one != CUPTI_OK)
 			result = one; /* older versions of CUPTI do not have the newest calls */

@@ -1,10 +1,6 @@
 /* Executable graphs that were replayed with records: an open-addressing set without a lock. */
 #include "backend/cuda/kernel_times.h"
 
-#include <stdatomic.h>
-#include <stddef.h>
-#include <stdint.h>
-
 #include "base/hash.h"
 
 #define PLACES 16384u /* a power of two */
@@ -59,13 +55,11 @@ static uint32_t add_graph(const void *exec)
 
 void replayed_graphs_note(const void *exec)
 {
-	uint32_t at;
-
 	if (!exec)
 		return;
 	if (!atomic_load_explicit(&is_any, memory_order_relaxed))
 		atomic_store(&is_any, true);
-	at = find_graph(exec);
+	uint32_t at = find_graph(exec);
 	if (at == PLACES)
 		at = add_graph(exec);
 	if (at == PLACES)

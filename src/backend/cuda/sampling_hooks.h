@@ -1,10 +1,6 @@
 /* PC sampling (pcs/pc_sampling.h) in callbacks and records, which call it through this table. */
 #pragma once
 
-#include <stdatomic.h>
-#include <stdbool.h>
-#include <stdint.h>
-
 #include "backend/cuda/cupti_api.h"
 #include "record/record.h"
 

@@ -7,7 +7,6 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stdint.h>
 #include <unistd.h>
 
 #include "backend/cuda/call_gate.h"
@@ -72,11 +71,10 @@ bool synchronize_unless_captured(void *context)
 {
 	struct waiting waiting = {.context = context, .is_good = true};
 	pthread_t thread;
-	bool is_started;
 
 	if (!call_gate_close_between_captures(1u << CALL_GATE_CAPTURE, CLOSE_NS))
 		return true;
-	is_started = own_thread_start(&thread, wait_there, &waiting) == 0;
+	bool is_started = own_thread_start(&thread, wait_there, &waiting) == 0;
 	if (is_started)
 		await_begin(&waiting, thread);
 	call_gate_open();

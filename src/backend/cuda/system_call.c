@@ -31,38 +31,40 @@ static bool is_device(unsigned long fd, const char *devices)
 	       memcmp(target, devices, length) == 0;
 }
 
-static bool read_call(const char *thread, char *text, size_t size)
+bool system_call_read(pid_t thread, struct system_call *out)
 {
-	char path[64];
+	char path[64], text[128], *end;
 	ssize_t length;
 	int fd;
 
-	snprintf(path, sizeof(path), "/proc/self/task/%.20s/syscall", thread);
+	snprintf(path, sizeof(path), "/proc/self/task/%d/syscall", (int)thread);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return false;
-	length = read(fd, text, size - 1);
+	length = read(fd, text, sizeof(text) - 1);
 	close(fd);
 	if (length <= 0)
 		return false;
 	text[length] = '\0';
+	*out = (struct system_call){.is_running = strncmp(text, "running", 7) == 0, .number = -1};
+	if (out->is_running)
+		return true;
+	out->number = strtol(text, &end, 10);
+	if (*end == ' ')
+		out->argument = strtoul(end, NULL, 16);
 	return true;
 }
 
-static bool is_in_ioctl(const char *thread, const char *devices)
+bool system_call_is_ioctl(const struct system_call *call, const char *devices)
 {
-	char text[128], *end;
-
-	return read_call(thread, text, sizeof(text)) && strtol(text, &end, 10) == SYS_ioctl &&
-	       *end == ' ' && is_device(strtoul(end, NULL, 16), devices);
+	return call->number == SYS_ioctl && is_device(call->argument, devices);
 }
 
 bool system_call_is_running(pid_t thread)
 {
-	char number[24], text[128];
+	struct system_call call;
 
-	snprintf(number, sizeof(number), "%d", (int)thread);
-	return read_call(number, text, sizeof(text)) && strncmp(text, "running", 7) == 0;
+	return system_call_read(thread, &call) && call.is_running;
 }
 
 /* Threads in an ioctl, and in how many looks in a row; 0: no thread. */
@@ -86,13 +88,17 @@ static bool look_again(struct busy *busy, const char *devices)
 	struct busy before = *busy;
 	bool is_long = false;
 	uint32_t count = 0;
+	struct system_call call;
 	struct dirent *thread;
 
 	*busy = (struct busy){0};
 	while (threads && count < BUSY_MAX && (thread = readdir(threads)) != NULL) {
-		if (thread->d_name[0] == '.' || !is_in_ioctl(thread->d_name, devices))
+		long id = strtol(thread->d_name, NULL, 10); /* 0: "." or ".." */
+
+		if (!id || !system_call_read((pid_t)id, &call) ||
+		    !system_call_is_ioctl(&call, devices))
 			continue;
-		busy->threads[count] = strtol(thread->d_name, NULL, 10);
+		busy->threads[count] = id;
 		busy->looks[count] = looks_before(&before, busy->threads[count]) + 1;
 		is_long |= busy->looks[count] >= LONG_LOOKS;
 		count++;

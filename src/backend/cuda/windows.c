@@ -3,10 +3,7 @@
 
 #include <inttypes.h>
 #include <math.h>
-#include <pthread.h>
-#include <stdatomic.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "backend/cuda/attach.h"
 #include "backend/cuda/hold.h"
@@ -16,8 +13,8 @@
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/message.h"
+#include "base/mutex.h"
 #include "model/estimates.h"
-#include "record/backend.h"
 #include "record/sets/record_sessions.h"
 #include "record/thread/captured.h"
 #include "record/thread/record_launch.h"
@@ -168,7 +165,6 @@ bool windows_may_open(void)
 void windows_open(void)
 {
 	struct window_edge edge = {clock_monotonic_ns(), record_steps()};
-	struct record_window window;
 
 	pthread_mutex_lock(&lock);
 	run.window.open_ns = edge.ns;
@@ -180,7 +176,7 @@ void windows_open(void)
 		run.held_ns = hold_spent_ns(); /* to attach costs the session, not a window */
 		periodic_thread_start(&thread, run_thread);
 	}
-	window = run.window;
+	struct record_window window = run.window;
 	pthread_mutex_unlock(&lock);
 	captured_set_weight(window.weight * window.slowness);
 	record_window(&cuda_backend, &window);
@@ -192,15 +188,13 @@ void windows_open(void)
 bool windows_should_leave(uint64_t kernels)
 {
 	uint64_t open_ns = clock_monotonic_ns() - run.window.open_ns;
-	double staying_ns;
 
-	pthread_mutex_lock(&lock);
+	MUTEX_HOLD(&lock);
 	/* A server that was idle in one window is not idle until the next. */
 	run.nodes_per_s =
 		fmax((double)kernels * 1e9 / (double)(open_ns + 1), run.nodes_per_s * RATE_KEPT);
-	staying_ns = run.nodes_per_s * NODE_STAY_NS * 1e-9 * (double)mode.times.distance_ns;
+	double staying_ns = run.nodes_per_s * NODE_STAY_NS * 1e-9 * (double)mode.times.distance_ns;
 	run.is_leaving = staying_ns > run.leave_ns;
-	pthread_mutex_unlock(&lock);
 	return run.is_leaving;
 }
 
@@ -220,7 +214,6 @@ static void measure_cost(uint64_t length_ns)
 
 void windows_close(const struct window_edge *end)
 {
-	struct record_window window;
 	uint64_t time_ns = now();
 
 	pthread_mutex_lock(&lock);
@@ -229,7 +222,7 @@ void windows_close(const struct window_edge *end)
 		add_part(end, true);
 	run.edge = *end;
 	run.window.slowness = slowness();
-	window = run.window;
+	struct record_window window = run.window;
 	measure_cost(end->ns - window.open_ns);
 	if (window.group)
 		run.count++;
@@ -249,7 +242,7 @@ void windows_describe(backend_add_fn add, void *user)
 {
 	char text[96];
 
-	pthread_mutex_lock(&lock);
+	MUTEX_HOLD(&lock);
 	snprintf(text, sizeof(text), "%g ms every %g s", (double)mode.times.length_ns / 1e6,
 		 (double)(run.distance_ns ? run.distance_ns : mode.times.distance_ns) / 1e9);
 	add(user, "windows", text);
@@ -260,7 +253,6 @@ void windows_describe(backend_add_fn add, void *user)
 	gpu_describe_number(add, user, "windows_steps", run.parts[1].steps);
 	snprintf(text, sizeof(text), "%.3f", slowness());
 	add(user, "windows_slowness", text);
-	pthread_mutex_unlock(&lock);
 }
 
 void windows_skip(uint64_t ns)

@@ -5,9 +5,6 @@
  */
 #pragma once
 
-#include <stdbool.h>
-#include <stdint.h>
-
 #include "backend/cuda/cuda_mode.h"
 #include "record/backend.h"
 

@@ -1,7 +1,6 @@
 /* Waiting at a flush for records that may come late or never. */
 #include "backend/gpu/records.h"
 
-#include <stdatomic.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -124,11 +123,10 @@ bool await_records_were_missed(void)
 static void give_up(uint64_t missing)
 {
 	uint64_t unasked = vendor->take_dropped ? vendor->take_dropped() : 0;
-	uint64_t counted;
 
 	if (unasked)
 		await_records_note_dropped(unasked);
-	counted = atomic_exchange(&dropped, 0);
+	uint64_t counted = atomic_exchange(&dropped, 0);
 	given_up += missing;
 	if (missing <= counted)
 		return;
@@ -164,14 +162,13 @@ static void ask_for_records(struct wait *wait, uint32_t last_shared)
 {
 	uint64_t now = atomic_load_explicit(&processed, memory_order_relaxed);
 	uint32_t newest = atomic_load_explicit(&newest_shared, memory_order_relaxed);
-	int result;
 
 	if (now != wait->before)
 		wait->moved_ns = wait->now_ns;
 	wait->before = now;
 	if ((int32_t)(newest - last_shared) <= 0)
 		wait->older_ns = wait->now_ns;
-	result = vendor->flush();
+	int result = vendor->flush();
 	if (result)
 		wait->failure = result;
 	if ((result || is_in_doubt()) && wait->limit_ns > DOUBT_LIMIT_NS)
@@ -202,10 +199,8 @@ int await_records_flush(uint64_t launched, uint32_t last_shared, bool in_doubt)
 	if (in_vain >= VAIN_MAX)
 		wait.limit_ns = VAIN_LIMIT_NS;
 	for (;;) {
-		uint64_t come;
-
 		ask_for_records(&wait, last_shared);
-		come = atomic_load_explicit(&completed, memory_order_relaxed) + given_up;
+		uint64_t come = atomic_load_explicit(&completed, memory_order_relaxed) + given_up;
 		if (come != wait.come)
 			wait.come_ns = wait.now_ns;
 		wait.come = come;

@@ -8,10 +8,6 @@
  */
 #include "backend/gpu/captured_nodes.h"
 
-#include <stdatomic.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "backend/gpu/records.h"
 #include "backend/gpu/tensors.h"
 #include "base/array.h"
@@ -138,11 +134,10 @@ void captured_nodes_own(uint32_t id, uint32_t owner, bool is_new)
 
 uint32_t captured_nodes_owner(uint32_t id)
 {
-	uint32_t owner;
 	MUTEX_HOLD(&lock);
 	const struct graph *graph = find_graph(id);
+	uint32_t owner = graph ? graph->owner : 0;
 
-	owner = graph ? graph->owner : 0;
 	return owner;
 }
 
@@ -166,13 +161,12 @@ void captured_nodes_begin_capture(void)
 void captured_nodes_end_capture(void)
 {
 	size_t held = captured_held();
-	struct shared *shared;
 	bool is_taken = false;
 
 	if (!held)
 		return;
 	pthread_mutex_lock(&lock);
-	shared = last_captured ? find_node(last_captured) : NULL;
+	struct shared *shared = last_captured ? find_node(last_captured) : NULL;
 	/* No thread reads it yet: a graph does not run before its capture has ended. */
 	if (shared)
 		is_taken = captured_take_rest(&shared->captured);
@@ -214,11 +208,9 @@ void captured_nodes_clone(uint64_t clone, uint64_t original)
 
 uint64_t captured_nodes_origin(uint64_t node, uint64_t source)
 {
-	const struct shared *by_source, *by_events;
-
 	MUTEX_HOLD(&lock);
-	by_source = find_node(source);
-	by_events = find_node(node);
+	const struct shared *by_source = find_node(source);
+	const struct shared *by_events = find_node(node);
 	if (by_source && by_events && by_source != by_events)
 		differing_count++;
 	return by_source ? source : node;
@@ -275,12 +267,10 @@ void captured_nodes_destroy(uint32_t id, bool is_executable)
 
 void captured_nodes_flush_if_due(void)
 {
-	uint64_t now_ns;
-
 	if (!atomic_load_explicit(&is_flush_due, memory_order_relaxed) ||
 	    !atomic_exchange(&is_flush_due, false))
 		return;
-	now_ns = clock_monotonic_ns();
+	uint64_t now_ns = clock_monotonic_ns();
 	if (!await_records_ask()) {
 		atomic_store_explicit(&is_flush_due, true, memory_order_relaxed);
 		return;
@@ -296,10 +286,9 @@ void captured_nodes_record(struct proton_context launch, uint64_t node_id,
 			   const struct execution *execution)
 {
 	bool is_shown = execution && !tensors_is_append(execution->frame);
-	struct shared *shared;
 
 	pthread_mutex_lock(&lock);
-	shared = find_node(node_id);
+	struct shared *shared = find_node(node_id);
 	if (shared)
 		shared->references++;
 	else if (is_shown && !stranger_was_noted) {
@@ -329,11 +318,10 @@ void captured_nodes_record(struct proton_context launch, uint64_t node_id,
 
 uint64_t captured_nodes_crc(uint64_t node_id)
 {
-	uint64_t crc;
 	MUTEX_HOLD(&lock);
 	const struct shared *shared = find_node(node_id);
+	uint64_t crc = shared ? shared->crc : 0;
 
-	crc = shared ? shared->crc : 0;
 	return crc;
 }
 

@@ -7,8 +7,6 @@
  */
 #include "backend/gpu/launches.h"
 
-#include <stdatomic.h>
-
 #include "base/hash.h"
 #include "base/message.h"
 

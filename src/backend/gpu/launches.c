@@ -3,8 +3,6 @@
 
 #include "backend/gpu/captured_nodes.h"
 #include "backend/gpu/tensors.h"
-#include "base/clock.h"
-#include "record/thread/record_launch.h"
 
 _Thread_local struct launches_here launches_here;
 
@@ -65,7 +63,7 @@ struct proton_context launches_begin(const struct launch_call *call)
 
 	if (!record_is_own_work())
 		correlation.where = proton_context_here();
-	if (call->kernel)
+	if (call->kernel && record_is_observed())
 		record_observe_launch(correlation.where, call->kernel);
 	note_first(call->correlation);
 	correlation.launch = record_launch_begin(correlation.where, call->correlation, call->kind);

@@ -5,10 +5,6 @@
  */
 #pragma once
 
-#include <stdatomic.h>
-#include <stdbool.h>
-#include <stdint.h>
-
 #include "base/clock.h"
 #include "record/sets/session.h"
 #include "record/thread/record_launch.h"

@@ -30,30 +30,26 @@ static uint32_t frame_named(uint32_t *cached, const char *text, int length)
 uint32_t memory_operations_copy_frame(uint32_t copy, uint32_t from, uint32_t to)
 {
 	char text[64];
-	uint32_t *cached;
-	int length;
 
 	copy = copy < COPY_KINDS ? copy : COPY_UNKNOWN;
 	from = from < MEMORY_KINDS ? from : MEMORY_UNKNOWN;
 	to = to < MEMORY_KINDS ? to : MEMORY_UNKNOWN;
-	cached = &copy_frames[copy][from][to];
+	uint32_t *cached = &copy_frames[copy][from][to];
 	if (*cached)
 		return *cached - 1;
-	length = snprintf(text, sizeof(text), "Memcpy %s (%s -> %s)", copy_names[copy],
-			  memory_names[from], memory_names[to]);
+	int length = snprintf(text, sizeof(text), "Memcpy %s (%s -> %s)", copy_names[copy],
+			      memory_names[from], memory_names[to]);
 	return frame_named(cached, text, length);
 }
 
 uint32_t memory_operations_set_frame(uint32_t memory)
 {
 	char text[64];
-	uint32_t *cached;
-	int length;
 
 	memory = memory < MEMORY_KINDS ? memory : MEMORY_UNKNOWN;
-	cached = &set_frames[memory];
+	uint32_t *cached = &set_frames[memory];
 	if (*cached)
 		return *cached - 1;
-	length = snprintf(text, sizeof(text), "Memset (%s)", memory_names[memory]);
+	int length = snprintf(text, sizeof(text), "Memset (%s)", memory_names[memory]);
 	return frame_named(cached, text, length);
 }

@@ -1,8 +1,6 @@
 /* Finished work: matching its record with its launch, and times of records. */
 #include "backend/gpu/records.h"
 
-#include <stdlib.h>
-
 #include "backend/gpu/captured_nodes.h"
 #include "backend/gpu/launches.h"
 #include "backend/gpu/tensors.h"
@@ -36,11 +34,9 @@ static bool find_launch(uint32_t correlation, enum counter lost, struct correlat
 
 bool records_find_kernel(uint32_t correlation, uint64_t node, struct correlation *launch_out)
 {
-	bool is_empty;
-
 	if (!find_launch(correlation, COUNTER_LOST_UNMATCHED, launch_out))
 		return false;
-	is_empty = proton_context_is_empty(launch_out->where);
+	bool is_empty = proton_context_is_empty(launch_out->where);
 	/* Every session was paused. But a node's value must not go to the next replay. */
 	if (is_empty && !(launch_out->is_shared && node))
 		return false;
@@ -102,11 +98,10 @@ void record_times_measure(bool (*read)(uint64_t *now_ns), clockid_t clock)
 	for (int i = 0; i < 5; i++) {
 		uint64_t before_ns = clock_monotonic_ns();
 		uint64_t theirs_ns = 0;
-		uint64_t taken_ns;
 
 		if (!read(&theirs_ns) || !theirs_ns)
 			break;
-		taken_ns = clock_monotonic_ns() - before_ns;
+		uint64_t taken_ns = clock_monotonic_ns() - before_ns;
 		if (taken_ns < best_ns) {
 			best_ns = taken_ns;
 			offset_ns = before_ns + taken_ns / 2 - theirs_ns;

@@ -1,10 +1,6 @@
 /* Finished work in a vendor's records: finding its launch and adding it to the profile. */
 #pragma once
 
-#include <stdatomic.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <time.h>
 
 #include "record/backend.h"

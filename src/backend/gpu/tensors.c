@@ -13,10 +13,6 @@
  */
 #include "backend/gpu/tensors.h"
 
-#include <stdatomic.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/array.h"
 #include "base/message.h"
 #include "base/mutex.h"
@@ -206,12 +202,10 @@ static void deliver(uint64_t id, const void *bytes, uint32_t count)
 
 static void drain_locked(void)
 {
-	uint64_t lost;
-
 	if (!reader)
 		return; /* a backend without device metrics */
 	reader->drain(deliver);
-	lost = reader->lost();
+	uint64_t lost = reader->lost();
 	if (lost == lost_before)
 		return;
 	record_count(COUNTER_LOST_VALUE, lost - lost_before);
@@ -321,11 +315,9 @@ void tensors_drop(struct tensor *tensor)
 /* A capturing stream cannot be waited for, so no other code can read the value. */
 static int lose_metric(const struct device_metric *metric, const char *why)
 {
-	bool is_first;
-
 	record_count(COUNTER_LOST_VALUE, 1);
 	pthread_mutex_lock(&lock);
-	is_first = !loss_was_noted;
+	bool is_first = !loss_was_noted;
 	loss_was_noted = true;
 	pthread_mutex_unlock(&lock);
 	if (is_first)
@@ -338,20 +330,18 @@ static int launch_append(struct append *append, const struct device_metric *metr
 			 struct proton_error *err)
 {
 	struct tensor *tensor = add_tensor(metric, append->is_capturing);
-	bool is_orphan;
-	int status;
 
 	if (!tensor)
 		return err_nomem(err);
 	launching = tensor;
 	record_own_work_begin();
-	status = reader->launch(append, tensor->id, metric->address, metric->bytes, err);
+	int status = reader->launch(append, tensor->id, metric->address, metric->bytes, err);
 	record_own_work_end();
 	launching = NULL;
 	if (status == PROTON_OK && !append->is_capturing)
 		return PROTON_OK; /* the reference is released with the value */
 	pthread_mutex_lock(&lock);
-	is_orphan = tensor->references == 1;
+	bool is_orphan = tensor->references == 1;
 	drop_values(tensor, false);
 	pthread_mutex_unlock(&lock);
 	if (status == PROTON_OK && is_orphan)

@@ -4,8 +4,6 @@
  */
 #pragma once
 
-#include <stdbool.h>
-
 #include "record/thread/captured.h"
 
 struct append_ring;

@@ -4,7 +4,6 @@
  * describes the device.
  */
 #include <stdio.h>
-#include <string.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 

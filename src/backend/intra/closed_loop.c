@@ -2,8 +2,6 @@
 #include "backend/intra/closed_loop.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/array.h"
 #include "base/mutex.h"
@@ -81,14 +79,12 @@ static double typical_time(const struct variant *variant, double *error_out)
 {
 	uint32_t count = kept_times(variant);
 	double values[TIMES_MAX];
-	double median;
-	double spread;
 
 	memcpy(values, variant->times, count * sizeof(*values));
-	median = median_of(values, count);
+	double median = median_of(values, count);
 	for (uint32_t i = 0; i < count; i++)
 		values[i] = fabs(variant->times[i] - median);
-	spread = MEDIAN_ERROR * median_of(values, count);
+	double spread = MEDIAN_ERROR * median_of(values, count);
 	*error_out = (spread > RESOLUTION_NS ? spread : RESOLUTION_NS) / sqrt(count);
 	return median;
 }
@@ -97,15 +93,12 @@ static bool price_of(const struct loop *loop, const struct variant *variant, dou
 		     double *error)
 {
 	const struct variant *plain = &loop->variants[LOOP_PLAIN];
-	double plain_error;
-	double own_error;
-	double before;
-	double after;
+	double plain_error, own_error;
 
 	if (kept_times(plain) < TIMES_MIN || kept_times(variant) < TIMES_MIN)
 		return false;
-	before = typical_time(plain, &plain_error);
-	after = typical_time(variant, &own_error);
+	double before = typical_time(plain, &plain_error);
+	double after = typical_time(variant, &own_error);
 	*percent = 100 * (after / before - 1);
 	*error = ERRORS * 100 * after / before * hypot(own_error / after, plain_error / before);
 	return true;
@@ -140,8 +133,7 @@ static bool is_launched(const struct variant *variant)
 static void decide(struct loop *loop, struct variant *variant)
 {
 	bool is_enough = variant->launches >= TIMES_ENOUGH;
-	double percent;
-	double error;
+	double percent, error;
 
 	if (!is_launched(variant) || !price_of(loop, variant, &percent, &error))
 		return;
@@ -385,8 +377,7 @@ uint32_t closed_loop_weight(struct loop *loop)
 void closed_loop_price(struct loop *loop, struct loop_price *out)
 {
 	struct loop_price sum = {.is_measured = true};
-	double percent = 0;
-	double error = 0;
+	double percent = 0, error = 0;
 
 	pthread_mutex_lock(&loop->lock);
 	for (uint32_t i = LOOP_FIRST; i < loop->count; i++) {

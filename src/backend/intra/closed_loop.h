@@ -9,9 +9,6 @@
  */
 #pragma once
 
-#include <stdbool.h>
-#include <stdint.h>
-
 #include "base/buf.h"
 
 /* The plain kernel is variant 0, and the first set, with which a loop begins, variant 1. */

@@ -38,7 +38,6 @@ static bool is_better(const struct buffer *one, const struct buffer *other, size
 static struct buffer *find_unused(size_t bytes, size_t asked, void *context)
 {
 	struct buffer **best = NULL;
-	struct buffer *found;
 
 	for (struct buffer **at = &unused; *at && (!best || (*best)->asked_bytes != asked);
 	     at = &(*at)->next)
@@ -47,7 +46,7 @@ static struct buffer *find_unused(size_t bytes, size_t asked, void *context)
 			best = at;
 	if (!best)
 		return NULL;
-	found = *best;
+	struct buffer *found = *best;
 	*best = found->next;
 	found->next = NULL;
 	found->slab->unused_count--;
@@ -100,14 +99,13 @@ static struct slab *find_idle(void)
 static bool claim_bytes(size_t bytes)
 {
 	struct slab *idle;
-	bool is_free;
 
 	if (bytes > DEVICE_BUFFERS_BYTES_MAX)
 		return false;
 	MUTEX_HOLD(&lock);
 	while (all_bytes + bytes > DEVICE_BUFFERS_BYTES_MAX && (idle = find_idle()))
 		free_slab(idle, true);
-	is_free = all_bytes + bytes <= DEVICE_BUFFERS_BYTES_MAX;
+	bool is_free = all_bytes + bytes <= DEVICE_BUFFERS_BYTES_MAX;
 	if (is_free)
 		all_bytes += bytes;
 	return is_free;
@@ -155,14 +153,13 @@ static struct buffer *make_buffers(size_t bytes, uint32_t count, void *context)
 	struct slab *slab = calloc(1, sizeof(*slab));
 	struct buffer *list = NULL;
 	struct buffer *buffer;
-	bool is_there;
 
 	if (!slab || !claim_bytes(bytes * count)) {
 		free(slab);
 		return NULL;
 	}
 	slab->context = context;
-	is_there = driver.cuMemAlloc(&slab->address, bytes * count) == 0;
+	bool is_there = driver.cuMemAlloc(&slab->address, bytes * count) == 0;
 	if (is_there && zero_memory(slab->address, bytes * count))
 		while (slab->count < count &&
 		       (buffer = cut_buffer(slab, slab->count, bytes, context))) {

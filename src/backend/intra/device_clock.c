@@ -17,12 +17,10 @@ static uint32_t clock_count;
 
 static void init_clock(struct device_clock *clock, uint32_t index, void *context)
 {
-	const struct device *device;
-
 	*clock = (struct device_clock){.context = context, .index = index};
 	clock->device = gpu_device_here();
 	clock->timer_khz = gpu_device_timer_khz();
-	device = devices_get(clock->device);
+	const struct device *device = devices_get(clock->device);
 	clock->clock_mhz = device && device->clock_khz ? (double)device->clock_khz / 1000 : 1000;
 	clock->overhead = record_overhead_on(device);
 }
@@ -44,10 +42,8 @@ struct device_clock *device_clock_of(void *context)
 
 void *device_clock_context(uint32_t index)
 {
-	void *context;
-
 	MUTEX_HOLD(&lock);
-	context = index < clock_count ? clocks[index].context : NULL;
+	void *context = index < clock_count ? clocks[index].context : NULL;
 	return context;
 }
 
@@ -62,8 +58,6 @@ static void narrow_offset(struct device_clock *clock, uint64_t before_ns, uint64
 {
 	uint64_t first_ns = UINT64_MAX;
 	uint64_t last_ns = 0;
-	int64_t drift;
-	int64_t min, max;
 
 	for (size_t i = 0; i < builder->unit_count; i++) {
 		if (builder->units[i].start_ns < first_ns)
@@ -73,10 +67,11 @@ static void narrow_offset(struct device_clock *clock, uint64_t before_ns, uint64
 	}
 	if (!builder->unit_count)
 		return;
-	min = (int64_t)(before_ns - first_ns);
-	max = (int64_t)(after_ns - last_ns);
+	int64_t min = (int64_t)(before_ns - first_ns);
+	int64_t max = (int64_t)(after_ns - last_ns);
 	if (clock->offset_at_ns) {
-		drift = after_ns > clock->offset_at_ns
+		int64_t drift =
+			after_ns > clock->offset_at_ns
 				? (int64_t)((after_ns - clock->offset_at_ns) / DRIFT_INVERSE)
 				: 0;
 		clock->offset_min_ns -= drift;
@@ -94,13 +89,10 @@ static void narrow_offset(struct device_clock *clock, uint64_t before_ns, uint64
 int64_t device_clock_offset(struct device_clock *clock, uint64_t before_ns, uint64_t after_ns,
 			    const struct trace_builder *builder)
 {
-	int64_t latency_ns;
-	int64_t min;
-
 	MUTEX_HOLD(&lock);
 	narrow_offset(clock, before_ns, after_ns, builder);
-	min = clock->offset_min_ns;
-	latency_ns = clock->offset_max_ns > min ? (clock->offset_max_ns - min) / 2 : 0;
+	int64_t min = clock->offset_min_ns;
+	int64_t latency_ns = clock->offset_max_ns > min ? (clock->offset_max_ns - min) / 2 : 0;
 	return min + (latency_ns < LAUNCH_LATENCY_NS ? latency_ns : LAUNCH_LATENCY_NS);
 }
 

@@ -4,7 +4,6 @@
  * it after the launch; reader threads do the rest (launch_queue.h).
  */
 #include <pthread.h>
-#include <stdatomic.h>
 
 #include <libproton/proton.h>
 
@@ -64,7 +63,6 @@ static bool is_capturing(uint64_t stream)
 uint64_t proton_instrument_buffer(size_t bytes, size_t alignment, uint64_t stream)
 {
 	struct trace_event earlier; /* of a launch that is not instrumented */
-	size_t needed;
 
 	/* Without a registered kernel, the request is not from an instrumented kernel. */
 	if (!atomic_load_explicit(&is_running, memory_order_relaxed) || !driver_is_bound())
@@ -77,7 +75,7 @@ uint64_t proton_instrument_buffer(size_t bytes, size_t alignment, uint64_t strea
 		return 0;
 	if (!atomic_load_explicit(&session_config, memory_order_relaxed))
 		return 0; /* every session is paused */
-	needed = alignment > ALIGNMENT ? bytes + alignment : bytes;
+	size_t needed = alignment > ALIGNMENT ? bytes + alignment : bytes;
 	pending.is_captured = is_capturing(stream);
 	pending.buffer = device_buffers_take(needed, pending.is_captured);
 	pending.before_ns = clock_monotonic_ns();
@@ -116,8 +114,6 @@ static void queue_launch(struct kernel *kernel, uint64_t stream)
 	struct pending asked = pending;
 	struct buffer *buffer = asked.buffer;
 	struct proton_context where = proton_context_here();
-	struct launch *launch;
-	struct loop *loop;
 
 	if (!buffer && kernel && !proton_context_is_empty(where))
 		loaded_kernels_omit(kernel, OMITTED_UNSAMPLED);
@@ -131,13 +127,13 @@ static void queue_launch(struct kernel *kernel, uint64_t stream)
 	/* Inside a named launch, a hook has already entered the kernel's frame. */
 	if (!record_is_in_op())
 		where = proton_context_enter(where, kernel->frame);
-	launch = &buffer->launch;
+	struct launch *launch = &buffer->launch;
 	launch->kernel = kernel;
 	launch->stream = stream;
 	launch->where = where;
 	launch->used_bytes = used_bytes(&asked, &kernel->layout);
 	launch->before_ns = asked.before_ns;
-	loop = atomic_load(&kernel->loop);
+	struct loop *loop = atomic_load(&kernel->loop);
 	launch->weight = loop && !asked.is_captured ? closed_loop_weight(loop) : 1;
 	launch->is_traced = is_kept(kernel, where);
 	record_take_launch(&launch->event);
@@ -160,13 +156,10 @@ static bool has_request(struct kernel *kernel)
 
 void proton_instrument_launching(uint64_t function, uint64_t stream)
 {
-	struct kernel *kernel;
-	struct loop *loop;
-
 	if (!atomic_load_explicit(&is_running, memory_order_relaxed) || !driver_is_bound())
 		return;
-	kernel = loaded_kernels_find(function);
-	loop = kernel ? atomic_load(&kernel->loop) : NULL;
+	struct kernel *kernel = loaded_kernels_find(function);
+	struct loop *loop = kernel ? atomic_load(&kernel->loop) : NULL;
 	is_measured = loop && !is_capturing(stream);
 	launch_timer_begin(is_measured && closed_loop_is_timed(loop) ? loop : NULL,
 			   kernel ? kernel->variant : 0, stream);
@@ -175,12 +168,11 @@ void proton_instrument_launching(uint64_t function, uint64_t stream)
 bool proton_instrument_launched(uint64_t function, uint64_t stream)
 {
 	bool was_captured = pending.is_captured;
-	struct kernel *kernel;
 
 	launch_timer_end(stream);
 	if (!pending.is_asked && !is_measured)
 		return false;
-	kernel = loaded_kernels_find(function);
+	struct kernel *kernel = loaded_kernels_find(function);
 	if (pending.is_asked)
 		queue_launch(kernel, stream);
 	/* Loading a kernel would invalidate a capture. */
@@ -196,11 +188,10 @@ int proton_instrument_loop(uint64_t function, const char *names, uint32_t first,
 			   const char *decisions, struct proton_error *err)
 {
 	struct kernel *kernel = loaded_kernels_find(function);
-	struct loop *loop;
 
 	if (!kernel)
 		return err_set(err, PROTON_E_INVALID, "no such instrumented kernel");
-	loop = closed_loop_new(names, first, atomic_load(&budget), decisions);
+	struct loop *loop = closed_loop_new(names, first, atomic_load(&budget), decisions);
 	if (!loop)
 		return err_nomem(err);
 	kernel->variant = LOOP_FIRST;
@@ -218,14 +209,13 @@ static struct loop *loop_of(uint64_t function)
 char *proton_instrument_decisions(uint64_t function)
 {
 	struct loop *loop = loop_of(function);
-	struct out out;
+	AT_END(out_fini) struct out out;
 	char *text = NULL;
 	size_t length;
 
 	out_init(&out, -1);
 	if (loop && closed_loop_decisions(loop, &out))
 		text = out_take(&out, &length);
-	out_fini(&out);
 	return text;
 }
 
@@ -285,12 +275,11 @@ int proton_instrument_kernel(uint64_t function, const char *name, const char *la
 			     struct proton_error *err)
 {
 	bool is_amd = false;
-	int status;
 
 	if (!function || !name || !layout)
 		return err_set(err, PROTON_E_INVALID,
 			       "an instrumented kernel needs a function, a name and a layout");
-	status = loaded_kernels_add(function, name, layout, &is_amd, err);
+	int status = loaded_kernels_add(function, name, layout, &is_amd, err);
 	if (status == PROTON_OK) {
 		status = driver_bind(is_amd, err);
 		if (status != PROTON_OK)
@@ -338,9 +327,7 @@ static int start_intra(const char *mode, struct proton_error *err)
 	if (status != PROTON_OK)
 		return status;
 	loaded_kernels_reset();
-	status = launch_queue_start(&read, err);
-	if (status != PROTON_OK)
-		return status;
+	TRY(launch_queue_start(&read, err));
 	atomic_store(&launches_kept, read.launches);
 	atomic_store(&budget, read.budget);
 	atomic_store(&is_running, true);

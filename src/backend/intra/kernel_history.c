@@ -2,8 +2,6 @@
 #include "backend/intra/kernel_history.h"
 
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/buf.h"
 #include "base/hash.h"
@@ -258,11 +256,10 @@ static uint32_t child_of(struct kernel_history *history, uint32_t parent, uint32
 bool kernel_history_add(struct kernel_history *history, struct launch_totals *launch,
 			uint64_t units, uint64_t weight, const struct device *device)
 {
-	uint32_t *index_of; /* of each node: its index in the sum */
-
 	if (!history->frames && !begin_frames(history))
 		return false;
-	index_of = calloc(launch->node_count, sizeof(*index_of));
+	/* Of each node: its index in the sum. */
+	AUTO_FREE uint32_t *index_of = calloc(launch->node_count, sizeof(*index_of));
 	if (!index_of)
 		return false;
 	history->units += units;
@@ -279,7 +276,6 @@ bool kernel_history_add(struct kernel_history *history, struct launch_totals *la
 		add_total(sum, node);
 		report_scope(history, sum, node, units, weight, device);
 	}
-	free(index_of);
 	return true;
 }
 
@@ -297,7 +293,7 @@ static bool has_automatic_scope(const struct instrument_layout *layout)
 static void report_price(const struct kernel_history *history, struct loop *loop)
 {
 	struct loop_price price = {.is_measured = false};
-	struct out text;
+	AT_END(out_fini) struct out text;
 
 	if (loop)
 		closed_loop_price(loop, &price);
@@ -315,7 +311,6 @@ static void report_price(const struct kernel_history *history, struct loop *loop
 	out_byte(&text, '\0');
 	if (!text.errnum)
 		add_text(history->where, SCOPE_PRICE " (pty)", text.bytes);
-	out_fini(&text);
 }
 
 void kernel_history_report_prices(void)

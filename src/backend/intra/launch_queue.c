@@ -2,7 +2,6 @@
 #include "backend/intra/launch_queue.h"
 
 #include <sched.h>
-#include <string.h>
 #include <time.h>
 
 #include "backend/intra/device_clock.h"
@@ -173,13 +172,12 @@ static void *run_reader(void *thread);
 static void add_thread(void)
 {
 	struct reader_thread *thread = &threads[shared.thread_count];
-	int result;
 
 	if (shared.is_starting || shared.thread_count >= shared.thread_limit)
 		return;
 	shared.is_starting = true;
 	pthread_mutex_unlock(&shared.lock);
-	result = own_thread_start(&thread->pthread, run_reader, thread);
+	int result = own_thread_start(&thread->pthread, run_reader, thread);
 	pthread_mutex_lock(&shared.lock);
 	shared.is_starting = false;
 	if (result == 0)
@@ -221,8 +219,6 @@ static void wait_for_work(void)
 /* The next launch; NULL at the end. The lock is held. */
 static struct launch *next_launch(struct reader_thread *thread)
 {
-	struct launch *launch;
-
 	while (shared.is_polling && shared.is_running) {
 		shared.idle_count++;
 		pthread_cond_wait(&shared.is_wanted, &shared.lock);
@@ -230,7 +226,7 @@ static struct launch *next_launch(struct reader_thread *thread)
 	}
 	shared.is_polling = true;
 	wait_for_work();
-	launch = take_launch(thread);
+	struct launch *launch = take_launch(thread);
 	shared.is_polling = false;
 	/* More threads only if launches are waiting; usually one is enough. */
 	if (launch && shared.first && find_ended()) {
@@ -350,14 +346,11 @@ static void await_launches(uint64_t number)
 
 static void read_all(void)
 {
-	struct launch *graphs, *end;
-	uint64_t put;
-
 	MUTEX_HOLD(&flush_lock);
 	pthread_mutex_lock(&shared.lock);
-	put = shared.put;
-	graphs = shared.graphs;
-	end = shared.graphs_end;
+	uint64_t put = shared.put;
+	struct launch *graphs = shared.graphs;
+	struct launch *end = shared.graphs_end;
 	pthread_mutex_unlock(&shared.lock);
 	await_launches(put);
 	for (struct launch *launch = graphs; launch != end; launch = launch->next)

@@ -1,8 +1,6 @@
 /* Launch reader: copies the buffer of a launch in pieces, decodes them, and clears it. */
 #include "backend/intra/launch_reader.h"
 
-#include <string.h>
-
 #include "backend/intra/loaded_kernels.h"
 #include "backend/intra/loss_warnings.h"
 #include "base/array.h"
@@ -394,8 +392,6 @@ static void add_trace(struct launch_reader *reader, uint64_t after_ns)
 bool launch_reader_read(struct launch_reader *reader, const struct launch *launch,
 			uint64_t after_ns)
 {
-	bool is_read;
-
 	reader->launch = launch;
 	reader->is_cleared = false;
 	reader->clock = device_clock_of(launch->buffer->context);
@@ -404,7 +400,7 @@ bool launch_reader_read(struct launch_reader *reader, const struct launch *launc
 	if (!reader->clock || !get_streams(reader))
 		return false;
 	/* Without a kernel its records are not wanted. */
-	is_read = launch->kernel && begin_decoding(reader) && read_buffer(reader);
+	bool is_read = launch->kernel && begin_decoding(reader) && read_buffer(reader);
 	if (is_read)
 		add_totals(reader);
 	if (is_read && launch->is_traced) {
@@ -418,8 +414,7 @@ bool launch_reader_read(struct launch_reader *reader, const struct launch *launc
 
 void launch_reader_fini(struct launch_reader *reader)
 {
-	void *context;
-	void *popped;
+	void *context, *popped;
 
 	for (uint32_t i = 0; (context = device_clock_context(i)); i++) {
 		if (driver.cuCtxPushCurrent(context) != 0)

@@ -2,7 +2,6 @@
 #include "backend/intra/launch_timer.h"
 
 #include <stdatomic.h>
-#include <stdlib.h>
 
 #include "base/mutex.h"
 #include "driver/driver.h"
@@ -75,14 +74,13 @@ static struct timer *take_timer(void *context)
 {
 	struct timer *found = NULL;
 	struct timer **at = &idle;
-	bool can_make;
 
 	pthread_mutex_lock(&lock);
 	while (*at && (*at)->context != context)
 		at = &(*at)->next;
 	if ((found = *at))
 		*at = found->next;
-	can_make = !found && count < TIMERS_MAX;
+	bool can_make = !found && count < TIMERS_MAX;
 	count += can_make;
 	pthread_mutex_unlock(&lock);
 	return can_make ? make_timer(context) : found;
@@ -90,22 +88,21 @@ static struct timer *take_timer(void *context)
 
 void launch_timer_begin(struct loop *loop, uint32_t variant, uint64_t stream)
 {
-	uint64_t entered_now;
 	void *context = NULL;
-	struct timer *timer;
 
 	if (!is_launching) /* else the last launch failed */
 		atomic_fetch_add(&launching, 1);
 	is_launching = true;
-	entered_now = atomic_fetch_add(&entered, 1) + 1; /* first: a thread may enter now */
-	if (running) {                                   /* the launch that it was for has failed */
+	uint64_t entered_now = atomic_fetch_add(&entered, 1) +
+			       1; /* first: a thread may enter now */
+	if (running) {            /* the launch that it was for has failed */
 		give_idle(running);
 		running = NULL;
 	}
 	if (!loop || atomic_load(&launching) != 1 || !driver.cuEventElapsedTime ||
 	    driver.cuCtxGetCurrent(&context) != 0 || !context)
 		return;
-	timer = take_timer(context);
+	struct timer *timer = take_timer(context);
 	if (!timer)
 		return;
 	timer->loop = loop;
@@ -120,7 +117,6 @@ void launch_timer_begin(struct loop *loop, uint32_t variant, uint64_t stream)
 void launch_timer_end(uint64_t stream)
 {
 	struct timer *timer = running;
-	int mode;
 
 	if (is_launching)
 		atomic_fetch_sub(&launching, 1);
@@ -128,7 +124,7 @@ void launch_timer_end(uint64_t stream)
 	running = NULL;
 	if (!timer)
 		return;
-	mode = driver_own_begin(); /* a query would invalidate captures */
+	int mode = driver_own_begin(); /* a query would invalidate captures */
 	timer->is_idle = driver.cuEventQuery(timer->before) != DRIVER_NOT_READY;
 	driver_own_end(mode);
 	if (atomic_load(&entered) != timer->entered ||
@@ -165,11 +161,10 @@ void launch_timers_read(void)
 	struct timer *timer;
 	void *context = NULL;
 	float ms;
-	int mode;
 
 	if (driver.cuCtxGetCurrent(&context) != 0 || !context)
 		return;
-	mode = driver_own_begin();
+	int mode = driver_own_begin();
 	while ((timer = take_ended(context))) {
 		if (driver.cuEventElapsedTime(&ms, timer->before, timer->after) == 0 &&
 		    1e6 * ms >= (timer->is_idle ? IDLE_NS_MIN : 1))

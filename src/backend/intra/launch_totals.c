@@ -1,9 +1,6 @@
 /* Totals of one launch: counts, sums and histograms per node of the scope tree. */
 #include "backend/intra/launch_totals.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/array.h"
 
 #define NODES_MAX 4096u
@@ -38,7 +35,6 @@ bool launch_totals_begin(struct launch_totals *totals, const struct kernel *kern
 uint32_t launch_totals_child(struct launch_totals *totals, uint32_t parent, uint32_t scope)
 {
 	uint32_t at = totals->node_count;
-	uint32_t *histogram;
 	struct launch_node *node = &totals->nodes[parent];
 
 	if (node->children && node->children[scope])
@@ -49,7 +45,7 @@ uint32_t launch_totals_child(struct launch_totals *totals, uint32_t parent, uint
 	node = &totals->nodes[parent];
 	if (!node->children)
 		node->children = calloc(totals->kernel->layout.scope_count, sizeof(uint32_t));
-	histogram = calloc(CYCLE_BUCKETS, sizeof(*histogram));
+	uint32_t *histogram = calloc(CYCLE_BUCKETS, sizeof(*histogram));
 	if (!node->children || !histogram) {
 		free(histogram);
 		return parent;
@@ -134,7 +130,6 @@ bool launch_totals_add(struct launch_totals *totals, const struct decoder *decod
 {
 	const struct decode_execution *executions = decoder->executions;
 	struct launch_node *nodes = totals->nodes;
-	uint32_t *node_of;
 
 	if (decoder->layout->sum_count) {
 		for (uint32_t u = 0; u < decoder->layout->unit_count; u++)
@@ -146,7 +141,7 @@ bool launch_totals_add(struct launch_totals *totals, const struct decoder *decod
 	if (!array_reserve(&totals->node_of, &totals->node_of_capacity,
 			   decoder->execution_count + 1, sizeof(*totals->node_of)))
 		return false;
-	node_of = totals->node_of;
+	uint32_t *node_of = totals->node_of;
 	for (size_t i = 0, count = decoder->execution_count; i < count; i++) {
 		const struct decode_execution *execution = &executions[i];
 		uint32_t parent = execution->parent == DECODE_NONE ? 0 : node_of[execution->parent];

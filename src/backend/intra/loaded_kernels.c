@@ -1,11 +1,6 @@
 /* Table of instrumented kernels by function handle. */
 #include "backend/intra/loaded_kernels.h"
 
-#include <stdlib.h>
-#include <string.h>
-
-#include <libproton/proton.h>
-
 #include "base/hash.h"
 #include "base/mutex.h"
 #include "record/names/frames.h"

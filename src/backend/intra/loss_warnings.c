@@ -3,7 +3,6 @@
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "base/buf.h"
 #include "base/message.h"
@@ -188,11 +187,9 @@ static void report_loss(struct kernel *kernel)
 
 void loss_report_all(void)
 {
-	uint64_t count;
-
 	pthread_mutex_lock(&lock);
 	loaded_kernels_visit(report_loss);
-	count = missed;
+	uint64_t count = missed;
 	missed = 0;
 	pthread_mutex_unlock(&lock);
 	record_count(COUNTER_UNSAMPLED, count);

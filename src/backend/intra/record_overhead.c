@@ -2,9 +2,6 @@
 #include "backend/intra/record_overhead.h"
 
 #include <math.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
 #include "backend/intra/calibrate_kernel.h"
@@ -200,7 +197,7 @@ static bool compute_overhead(const struct minimum *minimum, struct decode_overhe
 static bool read_launches(const struct calibration *it, struct decode_overhead *out)
 {
 	struct minimum minimum;
-	struct decoder decoder;
+	AT_END(decoder_fini) struct decoder decoder;
 	bool is_ok = true;
 
 	memset(&minimum, 0xff, sizeof(minimum));
@@ -211,7 +208,6 @@ static bool read_launches(const struct calibration *it, struct decode_overhead *
 		if (is_ok)
 			read_launch(&decoder, &minimum);
 	}
-	decoder_fini(&decoder);
 	if (!is_ok)
 		err_nomem(it->err);
 	return is_ok && compute_overhead(&minimum, out, it->err);
@@ -221,7 +217,6 @@ bool calibrate(uint64_t limit_ns, struct decode_overhead *out, struct proton_err
 {
 	struct calibration it = {.err = err};
 	struct calibration before = left;
-	bool is_ok;
 
 	if (!driver.cuModuleLoadData) {
 		err_set(err, PROTON_E_UNSUPPORTED, "calibration supports NVIDIA GPUs only");
@@ -234,8 +229,8 @@ bool calibrate(uint64_t limit_ns, struct decode_overhead *out, struct proton_err
 		if (left.context)
 			return set_busy(err);
 	}
-	is_ok = prepare(&it) && launch_all(&it) && await_records(&it, limit_ns) &&
-		read_launches(&it, out);
+	bool is_ok = prepare(&it) && launch_all(&it) && await_records(&it, limit_ns) &&
+		     read_launches(&it, out);
 	release(&it);
 	return is_ok;
 }
@@ -271,7 +266,6 @@ static struct {
 static bool read_cycles(const char **text, char end, int32_t *out)
 {
 	const char *at = *text;
-	double cycles;
 
 	while (*at >= '0' && *at <= '9')
 		at++;
@@ -282,7 +276,7 @@ static bool read_cycles(const char **text, char end, int32_t *out)
 			at++;
 	if (*at != end)
 		return false;
-	cycles = number_to_double(*text);
+	double cycles = number_to_double(*text);
 	if (cycles > CYCLES_MAX)
 		return false;
 	*out = (int32_t)lround(cycles * DECODE_CYCLE);
@@ -331,14 +325,11 @@ static const struct measured *measured_on(int chip)
 
 struct decode_overhead record_overhead_on(const struct device *device)
 {
-	struct decode_overhead overhead;
-	const struct measured *it;
-
 	if (!own.is_wanted || own.is_given)
 		return own.overhead;
 	MUTEX_HOLD(&lock);
-	it = measured_on(device ? (int)strtol(device->arch, NULL, 10) : 0);
-	overhead = it->overhead;
+	const struct measured *it = measured_on(device ? (int)strtol(device->arch, NULL, 10) : 0);
+	struct decode_overhead overhead = it->overhead;
 	if (!it->is_known)
 		message("time_shift has no effect: the record overhead on this GPU is unknown "
 			"(%s); set PROTON_INSTRUMENT_COST (bench/intra.py measures it)",

@@ -1,8 +1,6 @@
 /* Warp role metrics: which CTAs are analyzed, and how results are added to the profile. */
 #include "backend/intra/role_totals.h"
 
-#include <string.h>
-
 #include "base/buf.h"
 #include "model/warp_metrics.h"
 
@@ -119,7 +117,7 @@ static void report_async(const struct role_totals *totals, const struct warps_su
 
 static bool find_roles(struct role_totals *totals, const struct warps_sums *sums)
 {
-	struct out name;
+	AT_END(out_fini) struct out name;
 
 	warps_roles_find(sums, &totals->kinds, &totals->roles);
 	out_init(&name, -1);
@@ -132,7 +130,6 @@ static bool find_roles(struct role_totals *totals, const struct warps_sums *sums
 			proton_context_enter(totals->warps, proton_frame(name.bytes, name.length));
 	}
 	totals->has_roles = !name.errnum;
-	out_fini(&name);
 	return totals->has_roles;
 }
 
@@ -164,14 +161,12 @@ void role_totals_init(struct role_totals *totals, const struct instrument_layout
 
 void role_reading_begin(struct role_reading *reading, struct role_totals *totals, uint64_t slots)
 {
-	uint64_t launch;
-
 	reading->stride = 0;
 	reading->totals = totals->kinds.is_worth_it ? totals : NULL;
 	if (!reading->totals)
 		return;
 	/* relaxed: only the number matters */
-	launch = atomic_fetch_add_explicit(&totals->launches, 1, memory_order_relaxed);
+	uint64_t launch = atomic_fetch_add_explicit(&totals->launches, 1, memory_order_relaxed);
 	if (!slots || (launch >= FIRST_LAUNCHES && launch % LATER_LAUNCHES != 0))
 		return;
 	warps_sums_fini(&reading->sums);

@@ -1,9 +1,6 @@
 /* Building the trace of a launch: clock conversion and assignment of slices to tracks. */
 #include "backend/intra/trace_builder.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/array.h"
 #include "format/rows.h"
 #include "record/sets/record_sessions.h"
@@ -61,7 +58,6 @@ struct clock {
 static struct clock clock_of(const struct decoder *decoder, double fallback_mhz)
 {
 	const struct decode_unit *longest = NULL;
-	double mhz;
 
 	ARRAY_EACH(unit, decoder->units, decoder->layout->unit_count) {
 		if (unit->is_there &&
@@ -71,7 +67,7 @@ static struct clock clock_of(const struct decoder *decoder, double fallback_mhz)
 	}
 	if (!longest)
 		return (struct clock){0};
-	mhz = decode_mhz(decoder->layout, longest, fallback_mhz);
+	double mhz = decode_mhz(decoder->layout, longest, fallback_mhz);
 	if (mhz < 1)
 		mhz = 1000;
 	return (struct clock){
@@ -142,11 +138,10 @@ static bool sort_async(struct adding *adding)
 {
 	const struct decoder *decoder = adding->decoder;
 	size_t first = decoder->execution_count;
-	size_t count;
 
 	while (first && decoder->executions[first - 1].is_async)
 		first--;
-	count = decoder->execution_count - first;
+	size_t count = decoder->execution_count - first;
 	if (!count)
 		return true;
 	adding->async = malloc(count * sizeof(*adding->async));

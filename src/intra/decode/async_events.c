@@ -10,9 +10,6 @@
  */
 #include "intra/decode/decode_parts.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/array.h"
 
 /* Unpaired starts or ends of one unit and scope: ascending indices. */
@@ -81,8 +78,7 @@ static bool match_event(struct decode_async_event *events, uint32_t start, uint3
 /* Pairs a unit's ends with its own starts, oldest first; the others stay in the lists. */
 static void match_own(struct decode_async_event *events, struct list *starts, struct list *ends)
 {
-	uint32_t kept = 0;
-	uint32_t next = 0;
+	uint32_t kept = 0, next = 0;
 
 	for (uint32_t i = 0; i < ends->count; i++) {
 		if (next < starts->count && match_event(events, starts->at[next], ends->at[i]))
@@ -183,7 +179,6 @@ static void add_event(struct matching *matching, uint32_t index)
 {
 	struct decoder *decoder = matching->decoder;
 	struct decode_async_event *event = &matching->events[index];
-	const struct decode_async_event *start;
 
 	if (event->mate == DECODE_NONE) {
 		count_alone(matching, event);
@@ -193,7 +188,7 @@ static void add_event(struct matching *matching, uint32_t index)
 		add_execution(decoder, event);
 		return;
 	}
-	start = &matching->events[event->mate];
+	const struct decode_async_event *start = &matching->events[event->mate];
 	if (start->mate != index)
 		decoder->late_ends[decoder->late_end_count++] =
 			(struct decode_late_end){event->clock, start->execution, event->unit};

@@ -1,9 +1,6 @@
 /* Decoder for the records of a CTA: headers, ring buffers, nesting and async events. */
 #include "intra/decode/decoder.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/array.h"
 #include "intra/decode/decode_parts.h"
 
@@ -104,7 +101,6 @@ static bool decode_unit(struct decoder *decoder, const uint8_t *cta, uint8_t ind
 bool decode_cta(struct decoder *decoder, const void *bytes)
 {
 	uint64_t units = decoder->totals.units;
-	uint64_t there;
 
 	decoder->execution_count = 0;
 	decoder->event_count = 0;
@@ -112,7 +108,7 @@ bool decode_cta(struct decoder *decoder, const void *bytes)
 	for (uint32_t i = 0; i < decoder->layout->unit_count; i++)
 		if (!decode_unit(decoder, bytes, (uint8_t)i))
 			return false;
-	there = decoder->totals.units - units;
+	uint64_t there = decoder->totals.units - units;
 	decoder->totals.ctas += there != 0;
 	decoder->totals.lost_ctas += there == 0;
 	decoder->totals.lost_units += there ? decoder->layout->unit_count - there : 0;

@@ -1,9 +1,6 @@
 /* Nesting of a unit's executions, and closing of scopes without a recorded end. */
 #include "intra/decode/decode_parts.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/array.h"
 
 /* ------------------------------------------------------------------ nesting by time */
@@ -27,12 +24,11 @@ static void sort_executions(struct decode_execution *all, uint32_t count)
 	uint64_t moves_left = (uint64_t)count * 8;
 
 	for (uint32_t i = 1; i < count && moves_left; i++) {
-		struct decode_execution late;
 		uint32_t at = i;
 
 		if (compare_executions(&all[i - 1], &all[i]) <= 0)
 			continue;
-		late = all[i];
+		struct decode_execution late = all[i];
 		for (; at && moves_left && compare_executions(&all[at - 1], &late) > 0; at--) {
 			all[at] = all[at - 1];
 			moves_left--;
@@ -63,8 +59,7 @@ static void nest_executions(struct decode_execution *all, uint32_t first, uint32
 {
 	struct {
 		uint64_t end;
-		uint32_t sequence;
-		uint32_t index;
+		uint32_t sequence, index;
 	} stack[DECODE_DEPTH_MAX];
 	uint32_t depth = 0;
 
@@ -211,11 +206,9 @@ static uint32_t depth_of(const struct instrument_layout *layout, uint16_t scope)
 /* Closes an open execution at its last inner execution; it stays open if there is none. */
 static void close_open(struct decoder *decoder, struct decode_execution *execution)
 {
-	const struct decode_execution *last;
-
 	if (execution->parent == DECODE_NONE)
 		return;
-	last = &decoder->executions[execution->parent];
+	const struct decode_execution *last = &decoder->executions[execution->parent];
 	execution->duration = decode_end_of(last) - execution->start;
 	execution->parent = DECODE_NONE;
 	/* Outer executions are sorted after inner ones. */
@@ -314,13 +307,12 @@ bool decode_execution_nesting(struct decoder *decoder, uint32_t first,
 			      const struct decode_ring *ring)
 {
 	bool has_nesting = decoder->layout->nesting;
-	uint32_t count;
 
 	if (has_nesting && (ring->open_count || ring->first) && !close_all(decoder, first, ring))
 		return false;
 	if (ring->open_count)
 		remove_open(decoder, first);
-	count = (uint32_t)decoder->execution_count - first;
+	uint32_t count = (uint32_t)decoder->execution_count - first;
 	if (count && !is_flat(decoder->executions + first, count)) {
 		sort_executions(decoder->executions + first, count);
 		nest_executions(decoder->executions, first, count);

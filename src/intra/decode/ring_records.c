@@ -3,8 +3,6 @@
  */
 #include "intra/decode/decode_parts.h"
 
-#include <string.h>
-
 #include "base/array.h"
 
 /* Maximum distance of clock reads that the compiler reordered, in cycles. */
@@ -79,13 +77,12 @@ static bool find_oldest(const struct decode_ring *ring, uint32_t at, uint64_t no
 {
 	uint32_t index = at & (ring->capacity - 1);
 	struct instrument_record in_ring = load_record(ring, index);
-	struct instrument_record in_slack;
 	bool has_ring = is_valid(ring, in_ring);
 
 	*out = in_ring;
 	if (index >= ring->slack || at < ring->capacity)
 		return has_ring;
-	in_slack = load_record(ring, ring->capacity + index);
+	struct instrument_record in_slack = load_record(ring, ring->capacity + index);
 	if (!is_valid(ring, in_slack))
 		return has_ring;
 	if (!has_ring || age_of_record(ring, now, in_slack) <= age_of_record(ring, now, in_ring))
@@ -192,14 +189,14 @@ static void close_unopened(struct pairing *pairing, const struct decode_reading 
 {
 	struct decode_totals *totals = &pairing->decoder->totals;
 	uint16_t scope = reading->code.scope;
-	struct decode_execution *execution;
 
 	if (!pairing->has_dropped || !may_have_been_open(pairing, scope)) {
 		totals->broken[scope]++;
 		return;
 	}
 	totals->cut_by_drop[scope]++;
-	execution = add_own(pairing, reading, reading->clock - pairing->oldest, sequence);
+	struct decode_execution *execution =
+		add_own(pairing, reading, reading->clock - pairing->oldest, sequence);
 	execution->start = pairing->oldest;
 	execution->is_partial = true;
 	totals->partial[scope]++;
@@ -211,13 +208,12 @@ static void close_scope(struct pairing *pairing, const struct decode_reading *re
 	struct decoder *decoder = pairing->decoder;
 	uint16_t scope = reading->code.scope;
 	uint32_t at = pairing->innermost[scope];
-	struct decode_execution *execution;
 
 	if (at == DECODE_NONE) {
 		close_unopened(pairing, reading, sequence);
 		return;
 	}
-	execution = &decoder->executions[at];
+	struct decode_execution *execution = &decoder->executions[at];
 	pairing->innermost[scope] = execution->parent;
 	if (reading->clock < execution->start) { /* the compiler reordered them */
 		decoder->totals.broken[scope]++;
@@ -297,7 +293,6 @@ static bool read_back(struct pairing *pairing, const struct decode_ring *ring)
 
 	for (uint32_t i = count; i-- > 0;) {
 		struct instrument_record record;
-		uint32_t ahead;
 
 		readings[i].code.kind = UINT16_MAX;
 		if (!find_oldest(ring, ring->first + i, now, &record)) {
@@ -305,7 +300,7 @@ static bool read_back(struct pairing *pairing, const struct decode_ring *ring)
 			continue;
 		}
 		if (!is_saturated(ring, record)) {
-			ahead = made_at(ring, record) - (uint32_t)now;
+			uint32_t ahead = made_at(ring, record) - (uint32_t)now;
 			now = ahead < OUT_OF_ORDER ? now + ahead
 						   : now - age_of_record(ring, now, record);
 		}

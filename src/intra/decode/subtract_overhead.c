@@ -8,8 +8,6 @@
  */
 #include "intra/decode/decode_parts.h"
 
-#include <stdlib.h>
-
 #include "base/array.h"
 
 /* No kernel runs for years. Larger values are truncated, so sums cannot overflow. */
@@ -38,14 +36,13 @@ static uint64_t pass(struct stopped *stopped, uint64_t clock)
 		int64_t reading = stopped->overhead->empty;
 		int64_t record = stopped->overhead->scope - 2 * reading;
 		uint64_t elapsed = clock - stopped->origin;
-		int64_t moved;
 
 		if (elapsed > ELAPSED_MAX)
 			elapsed = ELAPSED_MAX;
 		stopped->spent += reading + stopped->stored * record;
 		stopped->stored = 0;
 		stopped->at = clock;
-		moved = (int64_t)(elapsed * DECODE_CYCLE) - stopped->spent;
+		int64_t moved = (int64_t)(elapsed * DECODE_CYCLE) - stopped->spent;
 		if (moved > stopped->moved)
 			stopped->moved = moved;
 	}
@@ -77,13 +74,12 @@ bool decode_subtract_overhead(struct decoder *decoder, const struct decode_unit 
 	struct decode_execution *all = decoder->executions + unit->first;
 	struct stopped stopped = {
 		.overhead = &decoder->overhead, .origin = all->start, .at = all->start};
-	struct decode_end *ends;
 	uint32_t started = 0;
 
 	if (!array_reserve(&decoder->ends, &decoder->end_capacity, unit->count,
 			   sizeof(*decoder->ends)))
 		return false;
-	ends = decoder->ends;
+	struct decode_end *ends = decoder->ends;
 	for (uint32_t i = 0; i < unit->count; i++)
 		ends[i] = (struct decode_end){decode_end_of(&all[i]), i};
 	sort_ends(ends, unit->count);

@@ -7,8 +7,6 @@
  */
 #include "intra/decode/decode_parts.h"
 
-#include <string.h>
-
 #include "base/array.h"
 
 static uint32_t word_at(const uint8_t *bytes, uint32_t word)
@@ -160,8 +158,7 @@ static void find_parents(const struct instrument_layout *layout, const uint8_t *
 static void find_extremes(const struct instrument_sum *sum, const uint8_t *bytes,
 			  struct decode_sum *node)
 {
-	uint32_t min = 0;
-	uint32_t max = 0;
+	uint32_t min = 0, max = 0;
 
 	node->min = UINT64_MAX;
 	if (node->is_partial || !node->count)

@@ -3,10 +3,6 @@
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/array.h"
 
 static void write_unchanged(const struct emit *emit, struct slice line)
 {
@@ -128,13 +124,12 @@ static bool find_duration(const struct emit *emit, uint32_t sum, uint32_t block,
 	const struct plan_site *site = &emit->plan->sites[marker];
 	const struct ir_marker *markers = emit->function->markers;
 	uint32_t begin = begin_of(emit->sums, sum);
-	struct emit_operand start;
 	struct slice from;
 
 	if (site->start != PLAN_NONE) {
 		from = markers[emit->plan->sites[site->start].clock].result;
 	} else if (begin != PLAN_NONE && markers[marker].marker.is_end) {
-		start = operand_before(emit, begin, block, marker);
+		struct emit_operand start = operand_before(emit, begin, block, marker);
 		from = slice_of(start.text);
 	} else {
 		return false;
@@ -178,7 +173,6 @@ static void change_variable(const struct emit *emit, uint32_t variable, uint32_t
 	const struct sum_variable *v = &emit->sums->variables[variable];
 	struct plan_value value = sum_plan_value(emit->sums, variable, block, marker);
 	struct emit_operand before = sum_operand(emit, variable, value);
-	struct emit_operand open;
 	bool is_end = emit->function->markers[marker].marker.is_end;
 	const char *text = NULL;
 
@@ -199,7 +193,8 @@ static void change_variable(const struct emit *emit, uint32_t variable, uint32_t
 		       "  %proton.q.<marker> = add i32 <before>, %proton.z.<marker>\n";
 	if (!text)
 		return;
-	open = v->kind == SUM_INSIDE ? operand_before(emit, v->open, block, marker) : before;
+	struct emit_operand open =
+		v->kind == SUM_INSIDE ? operand_before(emit, v->open, block, marker) : before;
 	EMIT(emit->out, text, EMIT_NUMBER("marker", marker), EMIT_TEXT("before", before.text),
 	     EMIT_TEXT("name", v->kind == SUM_MIN ? "min" : "max"),
 	     EMIT_NUMBER("change", is_end ? -1 : 1), EMIT_TEXT("open", open.text));
@@ -620,8 +615,7 @@ static void write_callees(const struct emit *emit, uint32_t *next, uint32_t *lin
 void emit_text(const struct emit *emit)
 {
 	const struct ir_function *function = emit->function;
-	uint32_t next_callee = 0;
-	uint32_t line = 0;
+	uint32_t next_callee = 0, line = 0;
 
 	/* Comments belong to the function, so callees are written before them. */
 	write_callees(emit, &next_callee, &line, function->define_line);

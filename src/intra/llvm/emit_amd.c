@@ -10,7 +10,6 @@
  * - The start times stay in scalar registers.
  */
 #include <stdio.h>
-#include <string.h>
 
 #include "intra/llvm/emit.h"
 

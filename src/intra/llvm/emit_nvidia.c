@@ -5,7 +5,6 @@
  * occupy registers in between.
  */
 #include <stdio.h>
-#include <string.h>
 
 #include "base/array.h"
 #include "intra/llvm/emit.h"

@@ -11,8 +11,6 @@
  * Not done for every kernel, because then a scope waits for the loads in it. Whether it pays is
  * decided by what the assembler makes of both texts; see docs/design/intra-kernel-pass.md.
  */
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/array.h"
 #include "base/hash.h"

@@ -4,9 +4,6 @@
  */
 #include "intra/llvm/ir_function.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/array.h"
 
 #define ENTRY_MAX 1000000u
@@ -198,7 +195,6 @@ static int read_edges(struct ir_function *function, const struct ir_names *label
 static int link_blocks(struct ir_function *function, struct proton_error *err)
 {
 	struct ir_names labels;
-	int status;
 
 	if (!ir_names_init(&labels, function->block_count))
 		return err_nomem(err);
@@ -212,7 +208,7 @@ static int link_blocks(struct ir_function *function, struct proton_error *err)
 			return ir_parse_error(block->first_line - 1, err);
 		}
 	}
-	status = read_edges(function, &labels, err);
+	int status = read_edges(function, &labels, err);
 	ir_names_fini(&labels);
 	return status;
 }
@@ -226,7 +222,8 @@ int ir_function_read_body(struct ir_function *function, struct proton_error *err
 
 /* ------------------------------------------------------------------ the function */
 
-uint32_t ir_function_entry_number(const struct ir_function *function)
+/* The number that LLVM gives to an entry block without a label. */
+static uint32_t entry_number(const struct ir_function *function)
 {
 	struct slice arguments = function->signature.arguments;
 	struct slice last = function->last_parameter;
@@ -280,7 +277,7 @@ static void write_line(const struct ir_function *function, uint32_t line, struct
 	out_byte(out, '\n');
 	/* The number of the entry block, which LLVM does not print. */
 	if (line == function->define_line && !function->entry_has_label)
-		out_printf(out, "proton.v.%u:\n", ir_function_entry_number(function));
+		out_printf(out, "proton.v.%u:\n", entry_number(function));
 }
 
 ARRAY_ORDER(compare_moves, uint64_t, ORDER_OF(*a, *b))
@@ -288,16 +285,13 @@ ARRAY_ORDER(compare_moves, uint64_t, ORDER_OF(*a, *b))
 int ir_function_write_moved(const struct ir_function *function, const uint32_t *moves,
 			    char **text_out, size_t *length_out, struct proton_error *err)
 {
-	uint64_t *moved = NULL; /* the line that it moves before << 32 | line */
-	size_t count = 0;
-	size_t next = 0;
+	AUTO_FREE uint64_t *moved = NULL; /* the line that it moves before << 32 | line */
+	size_t count = 0, next = 0;
 	struct out out;
 
 	for (uint32_t i = 0; i < function->line_count; i++)
-		if (moves[i] && !ARRAY_ADD(moved, count, (moves[i] - 1ull) << 32 | i)) {
-			free(moved);
+		if (moves[i] && !ARRAY_ADD(moved, count, (moves[i] - 1ull) << 32 | i))
 			return err_nomem(err);
-		}
 	if (!count)
 		return PROTON_OK;
 	/* Lines that move to the same place stay in text order. */
@@ -309,7 +303,6 @@ int ir_function_write_moved(const struct ir_function *function, const uint32_t *
 		if (!moves[i])
 			write_line(function, i, &out);
 	}
-	free(moved);
 	return out_finish_text(&out, text_out, length_out, err);
 }
 
@@ -327,7 +320,7 @@ void ir_function_write_label(const struct ir_function *function, struct out *out
 		out_byte(out, '%');
 		out_bytes(out, label.at, label.length);
 	} else {
-		out_printf(out, "%%%u", ir_function_entry_number(function));
+		out_printf(out, "%%%u", entry_number(function));
 	}
 }
 
@@ -440,14 +433,12 @@ bool ir_signature_read(struct slice line, const char *at, struct ir_signature *o
 	const char *end = line.at + line.length;
 	struct slice name = ir_name_at(at + 1, end);
 	const char *after = name.at + name.length;
-	const char *close;
-	const char *type;
 	bool is_call = line.length && *line.at == ' ';
 
 	*out = (struct ir_signature){.name = {at, name.length + 1}};
 	if (!name.length || after == end || *after != '(')
 		return false;
-	close = after_parentheses(after, end);
+	const char *close = after_parentheses(after, end);
 	if (!close)
 		return false;
 	out->arguments = slice_between(after + 1, close - 1);
@@ -462,7 +453,7 @@ bool ir_signature_read(struct slice line, const char *at, struct ir_signature *o
 		line.at = equals + 3;
 	}
 	out->before = slice_between(line.at, at);
-	type = skip_words(out->before, NULL);
+	const char *type = skip_words(out->before, NULL);
 	if (type >= at || at[-1] != ' ')
 		return false;
 	out->type = slice_between(type, at - 1);

@@ -11,8 +11,6 @@
  */
 #pragma once
 
-#include <stdint.h>
-
 #include "base/err.h"
 #include "intra/llvm/ir_text.h"
 
@@ -110,10 +108,6 @@ struct callees {
 int ir_function_read_body(struct ir_function *function, struct proton_error *err);
 /* Frees what ir_function_read_body() allocated. */
 void ir_function_fini(struct ir_function *function);
-/*
- * The number that LLVM gives to an entry block without a label: it follows the unnamed parameters.
- */
-uint32_t ir_function_entry_number(const struct ir_function *function);
 /* Writes the label of a block as an operand. */
 void ir_function_write_label(const struct ir_function *function, struct out *out, uint32_t block);
 /*

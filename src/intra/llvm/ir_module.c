@@ -2,8 +2,6 @@
  * Reading LLVM IR modules: finds the kernel, its callees and the markers in both, and checks what
  * the pass assumes about Triton's kernels.
  */
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/array.h"
 #include "intra/llvm/ir_function.h"
@@ -28,14 +26,13 @@ static struct slice parameters_of(struct slice line)
 {
 	const char *at = memchr(line.at, '@', line.length);
 	struct slice rest = line;
-	struct slice parameters;
 
 	if (!at)
 		return (struct slice){line.at, 0};
 	rest = slice_between(slice_end(ir_name_at(at + 1, slice_end(line))), slice_end(line));
 	if (rest.at == at + 1 || !slice_take(&rest, "("))
 		return (struct slice){line.at, 0};
-	parameters = slice_before(rest, ")");
+	struct slice parameters = slice_before(rest, ")");
 	if (parameters.length == rest.length)
 		parameters.length = 0;
 	return parameters;
@@ -49,16 +46,14 @@ static struct slice last_parameter_of(struct slice line, uint32_t *count)
 {
 	struct slice rest = parameters_of(line);
 	struct slice last = slice_before(rest, ",");
-	struct slice name;
-	const char *at;
 
 	for (*count = 1; last.length < rest.length; ++*count) {
 		slice_skip(&rest, last.length + 1);
 		last = slice_before(rest, ",");
 	}
 	last = slice_trim(last);
-	at = slice_find_last(last, " %");
-	name = slice_between(at ? at + 1 : slice_end(last), slice_end(last));
+	const char *at = slice_find_last(last, " %");
+	struct slice name = slice_between(at ? at + 1 : slice_end(last), slice_end(last));
 	if (!slice_starts(last, "ptr addrspace(1) ") || name.length < 2 ||
 	    name.length > IR_RESULT_MAX || name.at[1] == '"' ||
 	    ir_name_at(name.at + 1, slice_end(name)).length + 1 != name.length)
@@ -75,9 +70,7 @@ static bool is_kernel(struct slice line)
 /* Finds the kernel, and counts the markers that cannot be parsed and those in other functions. */
 static int find_kernel(struct ir_function *kernel, struct proton_error *err)
 {
-	bool is_found = false;
-	bool is_in_kernel = false;
-	bool has_markers = false;
+	bool is_found = false, is_in_kernel = false, has_markers = false;
 	struct ir_marker marker;
 
 	for (uint32_t i = 0; i < kernel->line_count; i++) {

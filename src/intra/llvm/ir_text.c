@@ -1,19 +1,15 @@
 /* Parsing lines of LLVM IR: names, instructions and markers. */
 #include "intra/llvm/ir_text.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/array.h"
 
 struct slice ir_name_at(const char *at, const char *end)
 {
 	struct slice rest = slice_between(at, end);
-	const char *quote;
 
 	if (at == end || *at != '"')
 		return slice_take_name(&rest);
-	quote = memchr(at + 1, '"', rest.length - 1);
+	const char *quote = memchr(at + 1, '"', rest.length - 1);
 	return slice_between(at, quote ? quote + 1 : at);
 }
 
@@ -117,8 +113,7 @@ static bool read_call(struct slice call, struct slice *result)
 
 bool ir_marker_of(struct slice line, struct ir_marker *out)
 {
-	struct slice call;
-	struct slice text;
+	struct slice call, text;
 
 	if (!find_assembly(line, &call, &text))
 		return false;
@@ -129,8 +124,7 @@ bool ir_marker_of(struct slice line, struct ir_marker *out)
 bool ir_is_unknown_marker(struct slice line)
 {
 	struct ir_marker marker;
-	struct slice call;
-	struct slice text;
+	struct slice call, text;
 
 	return find_assembly(line, &call, &text) && !ir_marker_of(line, &marker) &&
 	       (slice_find(text, "// proton.record ") || slice_find(text, "// proton.event "));

@@ -1,8 +1,6 @@
 /* Lines of LLVM IR: names, instructions and markers in them, and tables of names. */
 #pragma once
 
-#include <stdint.h>
-
 #include "base/err.h"
 #include "base/hash.h"
 #include "base/slice.h"

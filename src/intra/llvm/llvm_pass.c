@@ -2,8 +2,6 @@
 #include "intra/llvm/llvm_pass.h"
 
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "intra/llvm/emit.h"
 
@@ -187,19 +185,15 @@ static int size_rings(struct emit *emit, struct instrument_layout *layout, struc
 {
 	uint32_t rings = layout->unit_count + emit_has_spare(emit);
 	uint32_t wanted = 0;
-	uint32_t slack;
 	uint32_t min;
 
 	if (emit->sums) {
 		min = wanted = want_words(emit->sums);
 	} else {
-		int status = want_ring(emit, layout, &wanted, err);
-
-		if (status != PROTON_OK)
-			return status;
+		TRY(want_ring(emit, layout, &wanted, err));
 		min = layout->slack_bytes;
 	}
-	slack = layout->slack_bytes;
+	uint32_t slack = layout->slack_bytes;
 	layout->ring_bytes = 0;
 	if (emit->buffer == INSTRUMENT_BUFFER_SHARED)
 		layout->ring_bytes = shared_ring(emit, rings, wanted);
@@ -303,13 +297,12 @@ static int choose_tree(struct emit *emit, struct plan *plan, struct sum_plan *su
 static int make_text(struct emit *emit, struct instrument_result *result, struct proton_error *err)
 {
 	struct out out;
-	int status;
 
 	emit->out = &out;
 	out_init(&out, -1);
 	emit_text(emit);
 	emit->out = NULL;
-	status = out_finish_text(&out, &result->text, &result->length, err);
+	int status = out_finish_text(&out, &result->text, &result->length, err);
 	return status == PROTON_OK ? verify_names(result->text, result->length, err) : status;
 }
 
@@ -317,8 +310,8 @@ static int instrument(const struct ir_function *function, const struct instrumen
 		      struct instrument_result *result, struct proton_error *err)
 {
 	uint32_t count = 1 + (function->callees ? function->callees->count : 0);
-	struct plan *plans = calloc(count + 1, sizeof(*plans));
-	struct sum_plan sums = {0};
+	AUTO_FREE struct plan *plans = calloc(count + 1, sizeof(*plans));
+	AT_END(sum_plan_fini) struct sum_plan sums = {0};
 	struct emit emit = {
 		.target = function->is_amd ? &emit_amd : &emit_nvidia,
 		.function = function,
@@ -352,10 +345,8 @@ static int instrument(const struct ir_function *function, const struct instrumen
 					       (result->layout.unit_count + emit_has_spare(&emit)) *
 						       emit_shared_bytes(&emit);
 	}
-	sum_plan_fini(&sums);
 	for (uint32_t i = 0; plans && i < count; i++)
 		plan_fini(&plans[i]);
-	free(plans);
 	return status;
 }
 
@@ -399,18 +390,15 @@ int instrument_llvm(const char *text, size_t length, const struct instrument_opt
 {
 	struct ir_function function;
 	char *moved;
-	int status;
 
 	*out = (struct instrument_result){.shared_bytes = options->shared_bytes};
-	status = ir_module_read(text, length, &function, err);
-	if (status != PROTON_OK)
-		return status;
+	TRY(ir_module_read(text, length, &function, err));
 	out->ignored_markers = function.unknown_markers;
 	if (function.unknown_markers)
 		snprintf(out->ignored_reason, sizeof(out->ignored_reason),
 			 "cannot parse the marker in line %u of the kernel's LLVM IR",
 			 function.unknown_line + 1);
-	status = reorder(&function, options, out, &moved, err);
+	int status = reorder(&function, options, out, &moved, err);
 	if (status == PROTON_OK) {
 		out->ignored_markers += function.outside_markers;
 		if (!*out->ignored_reason)

@@ -1,7 +1,5 @@
 /* Search for instrumented callees: which noinline functions can be rewritten, and which cannot. */
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/array.h"
 #include "intra/llvm/ir_function.h"
@@ -210,7 +208,6 @@ static int check_candidate(const struct search *search, struct candidate *candid
 	struct slice line = search->kernel->lines[candidate->define_line];
 	const struct ir_signature *signature = &candidate->signature;
 	struct ir_function function;
-	int status;
 
 	if (!ir_signature_read(line, candidate->name.at - 1, &candidate->signature)) {
 		candidate->obstacle = reason_signature;
@@ -221,7 +218,7 @@ static int check_candidate(const struct search *search, struct candidate *candid
 		candidate->obstacle = reason_visible;
 		return PROTON_OK;
 	}
-	status = read_candidate(search, candidate, NULL, &function, err);
+	int status = read_candidate(search, candidate, NULL, &function, err);
 	if (status != PROTON_OK || !returns_are_plain(&function, signature->type))
 		candidate->obstacle = reason_body;
 	ir_function_fini(&function);
@@ -378,9 +375,7 @@ static int find_callee(struct search *search, struct proton_error *err)
 	for (uint32_t c = 0; c < search->candidate_count; c++)
 		search->candidates[c].is_wanted = search->candidates[c].marker_count > 0;
 	spread_all(search, spread_wanted);
-	status = find_obstacles(search, err);
-	if (status != PROTON_OK)
-		return status;
+	TRY(find_obstacles(search, err));
 	find_uncalled(search);
 	for (uint32_t c = 0; c < search->candidate_count; c++) {
 		struct candidate *candidate = &search->candidates[c];

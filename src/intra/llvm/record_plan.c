@@ -3,8 +3,6 @@
  */
 #include "intra/llvm/record_plan.h"
 
-#include <stdlib.h>
-
 #include "base/array.h"
 
 #define BYTES_MAX ((int64_t)1 << 40)
@@ -195,11 +193,9 @@ void plan_solve(const struct plan *plan, struct plan_value *values,
 	while (has_changed) {
 		has_changed = false;
 		for (uint32_t b = 1; b < plan->block_count; b++) {
-			struct plan_value value;
-
 			if (are_equal(values[b], (struct plan_value){VALUE_PHI, b}))
 				continue;
-			value = value_before(plan, b, after, user);
+			struct plan_value value = value_before(plan, b, after, user);
 			has_changed |= !are_equal(value, values[b]);
 			values[b] = value;
 		}
@@ -317,13 +313,12 @@ static uint32_t count_trips(const struct walk *walk, uint32_t first_open)
 static int64_t max_of_component(const struct walk *walk, uint32_t first_open)
 {
 	int64_t sum = 0;
-	uint32_t trips;
 
 	for (uint32_t i = first_open; i < walk->open_count; i++)
 		sum = add_bytes(sum, max_of_block(walk, walk->open[i]));
 	if (sum <= 0)
 		return sum;
-	trips = count_trips(walk, first_open);
+	uint32_t trips = count_trips(walk, first_open);
 	return trips && sum <= BYTES_MAX / trips ? trips * sum : PLAN_VARIES;
 }
 
@@ -410,8 +405,6 @@ bool plan_find_max(const struct ir_function *function, struct plan *plan,
 int plan_make(const struct ir_function *function, struct instrument_layout *layout,
 	      struct plan *plan, struct proton_error *err)
 {
-	int status;
-
 	*plan = (struct plan){
 		.sites = calloc(function->marker_count + 1, sizeof(*plan->sites)),
 		.blocks = calloc(function->block_count + 1, sizeof(*plan->blocks)),
@@ -422,7 +415,7 @@ int plan_make(const struct ir_function *function, struct instrument_layout *layo
 		plan_fini(plan);
 		return err_nomem(err);
 	}
-	status = plan_sites(function, layout, plan, err);
+	int status = plan_sites(function, layout, plan, err);
 	if (status == PROTON_OK)
 		find_used(function, plan);
 	if (status == PROTON_OK && !function->callees && !plan_find_max(function, plan, NULL))

@@ -21,8 +21,6 @@
  * Measured on an H200: without this step a three-stage matmul with two scopes in its loop lost 6.9
  * % of its speed; see docs/design/intra-kernel-pass.md.
  */
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/array.h"
 #include "intra/llvm/ir_function.h"
@@ -464,7 +462,6 @@ static bool find_later(struct motion *motion, const struct ir_block *block, uint
 {
 	const struct ir_function *function = motion->function;
 	uint32_t line = function->markers[first].line;
-	uint32_t dot;
 
 	*group = (struct group){
 		.to = function->markers[last].line + 1,
@@ -473,7 +470,7 @@ static bool find_later(struct motion *motion, const struct ir_block *block, uint
 	};
 	if (group->first != LINE_NONE && find_fragments(motion, group))
 		return true;
-	dot = plain_dot_after(function, block, last);
+	uint32_t dot = plain_dot_after(function, block, last);
 	if (dot != LINE_NONE) {
 		group->first = plain_dot_before(function, block, first, last, dot);
 		group->moved = MOVED_PLAIN_DOT;

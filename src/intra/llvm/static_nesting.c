@@ -13,8 +13,6 @@
  * For the others all calls of a function are merged. That only weakens the result: more scopes may
  * be open, fewer must be.
  */
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/array.h"
 #include "intra/llvm/record_plan.h"
@@ -200,13 +198,11 @@ static void enter_block(struct flow *flow, struct node *to, const struct scope_s
 static void propagate_forward(struct flow *flow, const struct node *node)
 {
 	struct node *callee = callee_of(flow, node);
-	struct scope_set may;
-	struct scope_set must;
 
 	if (!node->is_reached)
 		return;
-	may = apply_sets(&node->may, &node->closes, &node->opens);
-	must = apply_sets(&node->must, &node->closes, &node->opens);
+	struct scope_set may = apply_sets(&node->may, &node->closes, &node->opens);
+	struct scope_set must = apply_sets(&node->must, &node->closes, &node->opens);
 	if (callee) {
 		const struct node *end = end_of(callee);
 

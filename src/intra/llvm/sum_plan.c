@@ -5,8 +5,6 @@
 #include "intra/llvm/sum_plan.h"
 
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/array.h"
 
@@ -160,11 +158,9 @@ static bool count_executions(struct sum_plan *sums, struct instrument_layout *la
 static bool is_always_open(const struct sum_plan *sums, uint32_t open, uint32_t sum)
 {
 	for (uint32_t i = 0; i < sums->function->marker_count; i++) {
-		struct plan_value value;
-
 		if (sums->sums[i] != sum || !sums->function->markers[i].marker.is_end)
 			continue;
-		value = sum_plan_value(sums, open, sums->plan->sites[i].block, i);
+		struct plan_value value = sum_plan_value(sums, open, sums->plan->sites[i].block, i);
 		if (value.origin != VALUE_UNREACHED &&
 		    (value.origin != VALUE_CONSTANT || (int32_t)value.number <= 0))
 			return false;
@@ -182,11 +178,9 @@ static void count_inside(struct sum_plan *sums, struct instrument_layout *layout
 		return;
 	solve_variable(sums, open);
 	for (uint32_t s = 0; s < layout->sum_count && !*sums->reason; s++) {
-		uint32_t inside;
-
 		if (layout->sums[s].parent != outer || is_always_open(sums, open, s))
 			continue;
-		inside = add_variable(sums, SUM_INSIDE, s);
+		uint32_t inside = add_variable(sums, SUM_INSIDE, s);
 		if (inside == PLAN_NONE)
 			return;
 		is_needed = true;
@@ -207,11 +201,10 @@ static bool may_repeat(const struct sum_plan *sums, const struct instrument_layo
 	uint32_t total = 0;
 
 	ARRAY_EACH(count, layout->sum_counts, layout->sum_counts_count) {
-		struct plan_value value;
-
 		if (count->sum != sum)
 			continue;
-		value = sum_plan_entry(sums, count->word, sums->function->block_count);
+		struct plan_value value =
+			sum_plan_entry(sums, count->word, sums->function->block_count);
 		if (value.origin != VALUE_CONSTANT)
 			return true;
 		total += value.number * count->times;

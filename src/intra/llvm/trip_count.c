@@ -98,11 +98,10 @@ static bool read_phi(const struct loop *loop, struct slice name, struct counter 
 		     struct slice *next)
 {
 	struct words words; /* "%i = phi i64 [ 0 %before ] [ %next %latch ]" */
-	bool is_first;
 
 	if (!find_definition(loop, loop->header, name, "phi", 12, &words))
 		return false;
-	is_first = is_label(loop, words.at[6], loop->latch);
+	bool is_first = is_label(loop, words.at[6], loop->latch);
 	counter->bits = bits_of(words.at[3]);
 	*next = words.at[is_first ? 5 : 9];
 	return counter->bits && is_first != is_label(loop, words.at[10], loop->latch) &&
@@ -159,7 +158,6 @@ uint32_t trip_count(const struct ir_function *function, uint32_t header, uint32_
 	struct words branch;    /* "br i1 %more label %header label %after" */
 	struct words condition; /* "%more = icmp ult i64 %i 7168" */
 	uint64_t limit;
-	bool goes_on;
 
 	for (uint32_t i = function->blocks[latch].first_line; i < function->blocks[latch].end_line;
 	     i++)
@@ -168,7 +166,7 @@ uint32_t trip_count(const struct ir_function *function, uint32_t header, uint32_
 	branch = split(last);
 	if (branch.count != 7 || !slice_is(branch.at[0], "br"))
 		return 0;
-	goes_on = is_label(&loop, branch.at[4], header);
+	bool goes_on = is_label(&loop, branch.at[4], header);
 	if (goes_on == is_label(&loop, branch.at[6], header) ||
 	    !find_definition(&loop, latch, branch.at[2], "icmp", 7, &condition) ||
 	    !read_constant(condition.at[6], &limit) ||

@@ -59,11 +59,10 @@ int verify_names(const char *text, size_t length, struct proton_error *err)
 		struct slice left = body;
 		struct ir_names names;
 		uint32_t count = 0;
-		const char *close;
 
 		if (!ir_is_define(line))
 			continue;
-		close = slice_find(body, "\n}");
+		const char *close = slice_find(body, "\n}");
 		body.length = close ? (size_t)(close - body.at) : body.length;
 		rest = slice_between(slice_end(body), slice_end(rest));
 		for (left.length = body.length; slice_take_past(&left, PREFIX);)

@@ -1,8 +1,6 @@
 /* Automatic scopes: where they are inserted into TTGIR, and how many fit. */
 #include "intra/ttgir/ttgir.h"
 
-#include <stdlib.h>
-
 #include "intra/layout.h"
 #include "intra/ttgir/find_operations.h"
 
@@ -134,10 +132,9 @@ static void write_unknown(struct out *out, const struct sites *sites)
 static char *write_note(const struct sites *sites, uint32_t records,
 			const struct scope_budget *budget, uint32_t percent, struct slice costs)
 {
-	struct out out;
+	AT_END(out_fini) struct out out;
 	uint32_t dropped = count_dropped(sites, SITE_NO_ROOM);
 	size_t length;
-	char *text;
 
 	out_init(&out, -1);
 	if (percent) {
@@ -149,9 +146,7 @@ static char *write_note(const struct sites *sites, uint32_t records,
 		write_room(&out, sites, dropped, records);
 	}
 	write_unknown(&out, sites);
-	text = out.length ? out_take(&out, &length) : NULL;
-	out_fini(&out);
-	return text;
+	return out.length ? out_take(&out, &length) : NULL;
 }
 
 /* ------------------------------------------------------------------ writing */
@@ -244,17 +239,16 @@ int ttgir_insert_scopes(const char *text, size_t length, const struct instrument
 {
 	struct slice whole = {text, length};
 	struct mlir_writer writer;
-	struct mlir_regions lines = {0};
-	struct around *around = NULL;
+	AT_END(mlir_regions_fini) struct mlir_regions lines = {0};
+	AUTO_FREE struct around *around = NULL;
 	struct scope_budget budget = {.stride = 1};
-	struct sites sites = {0};
+	AT_END(operations_fini) struct sites sites = {0};
 	uint32_t records;
-	int status;
 
 	*result = (struct ttgir_result){0};
 	if (!mode->autos)
 		return PROTON_OK;
-	status = mlir_writer_init(&writer, whole, how->is_amd, err);
+	int status = mlir_writer_init(&writer, whole, how->is_amd, err);
 	writer.is_record = how->spelling == TTGIR_RECORDS;
 	if (status == PROTON_OK)
 		status = mlir_regions_read(whole, &lines, err);
@@ -284,8 +278,5 @@ int ttgir_insert_scopes(const char *text, size_t length, const struct instrument
 					  how->only.length ? 0 : mode->budget, how->costs);
 	else
 		ttgir_result_fini(result);
-	free(around);
-	operations_fini(&sites);
-	mlir_regions_fini(&lines);
 	return status;
 }

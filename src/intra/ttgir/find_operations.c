@@ -2,7 +2,6 @@
 #include "intra/ttgir/find_operations.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 
 #define SITES_MAX 4096u
 #define UNPLACED_MAX 16u /* consecutive sites */
@@ -46,13 +45,12 @@ static const struct region *current(const struct walk *walk)
 static struct site *add_site(struct walk *walk, struct slice word, struct slice indent)
 {
 	struct sites *found = walk->found;
-	struct site *site;
 
 	if (!found->sites || found->count == SITES_MAX) {
 		found->missed++;
 		return NULL;
 	}
-	site = &found->sites[found->count++];
+	struct site *site = &found->sites[found->count++];
 	*site = (struct site){
 		.word = word,
 		.start_line = walk->line,
@@ -451,7 +449,6 @@ bool operations_name(struct sites *sites)
 		return false;
 	for (uint32_t i = 0; i < sites->count; i++) {
 		struct site *site = &sites->sites[i];
-		struct site_scope *scope;
 
 		site->scope = SITE_NONE;
 		if (site->end_line == SITE_NONE)
@@ -460,7 +457,7 @@ bool operations_name(struct sites *sites)
 		site->scope = scope_of(sites, name);
 		if (site->scope == SITE_NONE)
 			return false;
-		scope = &sites->scopes[site->scope];
+		struct site_scope *scope = &sites->scopes[site->scope];
 		scope->is_detail = is_detail(site->word);
 		if (site->depth > scope->depth) {
 			scope->depth = site->depth;

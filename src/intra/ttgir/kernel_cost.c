@@ -1,8 +1,6 @@
 /* Static estimate of how long a kernel and its loops take. */
 #include "intra/ttgir/kernel_cost.h"
 
-#include <stdlib.h>
-
 #include "base/array.h"
 #include "intra/ttgir/find_operations.h"
 
@@ -208,11 +206,10 @@ static bool find_constant(const struct reading *reading, uint32_t before, struct
 {
 	while (before-- > 0) {
 		const struct mlir_region_line *text = &reading->lines->at[before];
-		struct slice value;
 
 		if (!text->is_code || !slices_equal(text->line.result, name))
 			continue;
-		value = slice_trim(text->line.rest);
+		struct slice value = slice_trim(text->line.rest);
 		return slice_is(text->line.op, "arith.constant") &&
 		       slice_take_number(&value, UINT32_MAX, out);
 	}
@@ -239,9 +236,7 @@ static struct slice take_bound(struct slice *rest, const char *word)
 static bool read_trips(const struct reading *reading, uint32_t at, uint32_t *out)
 {
 	struct slice rest = reading->lines->at[at].line.rest;
-	uint32_t first;
-	uint32_t end;
-	uint32_t step;
+	uint32_t first, end, step;
 	struct slice names[3];
 
 	slice_take(&rest, " unsigned");
@@ -282,7 +277,6 @@ static void sum_regions(struct kernel_cost *cost)
 {
 	for (uint32_t i = cost->count; i-- > 0;) {
 		struct cost_region *inner = &cost->regions[i];
-		struct cost_region *outer;
 
 		if (inner->parent == COST_NO_REGION) {
 			cost->regions[i].latency += LAUNCH_LATENCY;
@@ -290,7 +284,7 @@ static void sum_regions(struct kernel_cost *cost)
 		}
 		if (!inner->is_constant)
 			inner->trips = inner->has_dot ? TRIPS_OF_DOTS : TRIPS_ASSUMED;
-		outer = &cost->regions[inner->parent];
+		struct cost_region *outer = &cost->regions[inner->parent];
 		add_loop(&outer->memory, inner->trips, inner->memory);
 		add_loop(&outer->compute, inner->trips, inner->compute);
 		add_loop(&outer->arithmetic, inner->trips, inner->arithmetic);

@@ -2,7 +2,6 @@
 #include "intra/ttgir/mlir_text.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "base/array.h"
 #include "base/hash.h"

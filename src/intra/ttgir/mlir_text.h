@@ -1,10 +1,6 @@
 /* MLIR text utilities: lines, operations and locations, shared by the passes over TTGIR. */
 #pragma once
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/slice.h"

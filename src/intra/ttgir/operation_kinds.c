@@ -49,10 +49,8 @@ static const struct {
 /* Takes the next of the names. */
 static struct slice take_operation(struct slice *names, struct slice *word)
 {
-	struct slice name;
-
 	*word = slice_take_until(names, ' ');
-	name = slice_take_until(word, '=');
+	struct slice name = slice_take_until(word, '=');
 	if (!word->length)
 		*word = name;
 	return name;

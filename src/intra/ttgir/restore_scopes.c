@@ -13,8 +13,6 @@
  */
 #include "intra/ttgir/ttgir.h"
 
-#include <stdlib.h>
-
 #include "base/array.h"
 #include "intra/ttgir/find_operations.h"
 
@@ -30,20 +28,18 @@
 static bool is_marked_loop(const struct mlir_regions *lines, uint32_t first)
 {
 	uint32_t end = lines->at[first].end;
-	bool has_marker = false;
-	bool has_load = false;
+	bool has_marker = false, has_load = false;
 	bool has_dot = slice_find(lines->at[end].trimmed, "tt.num_stages");
 	struct marker marker;
 
 	for (uint32_t i = first + 1; i < end; i++) {
 		const struct mlir_region_line *text = &lines->at[i];
-		uint32_t kind;
 
 		if (!text->is_code || text->end != MLIR_NO_LINE) {
 			i = text->is_code && mlir_is_loop(&text->line) ? text->end : i;
 			continue;
 		}
-		kind = operations_kind(text->line.op);
+		uint32_t kind = operations_kind(text->line.op);
 		has_load |= kind == INSTRUMENT_AUTO_LOADS;
 		has_dot |= kind == INSTRUMENT_AUTO_DOTS;
 		has_marker |= mlir_read_marker(&text->line, &marker);
@@ -59,12 +55,9 @@ int ttgir_strip_markers(const char *text, size_t length, enum ttgir_strip_marker
 	struct mlir_writer writer = {0};
 	struct mlir_regions lines;
 	struct marker marker;
-	int status;
 
 	*result = (struct ttgir_result){0};
-	status = mlir_regions_read(whole, &lines, err);
-	if (status != PROTON_OK)
-		return status;
+	TRY(mlir_regions_read(whole, &lines, err));
 	out_init(&writer.out, -1);
 	for (uint32_t i = 0; i < lines.count; i++) {
 		const struct mlir_region_line *line = &lines.at[i];
@@ -230,10 +223,8 @@ static void begin_block(struct walk *walk, bool is_body)
 
 static int close_line(struct walk *walk, const struct mlir_line *line, struct slice trimmed)
 {
-	bool is_body;
-
 	end_block(walk);
-	is_body = walk->blocks[--walk->block_count].is_body;
+	bool is_body = walk->blocks[--walk->block_count].is_body;
 	if (mlir_opens_region(trimmed)) { /* "} else {" */
 		begin_block(walk, is_body);
 		return PROTON_OK;
@@ -327,19 +318,17 @@ static void join_origins(struct provenance *out)
  */
 static int provenance_read(struct slice text, struct provenance *out, struct proton_error *err)
 {
-	struct walk *walk = calloc(1, sizeof(*walk));
-	int status;
+	AUTO_FREE struct walk *walk = calloc(1, sizeof(*walk));
 
 	*out = (struct provenance){0};
 	if (!walk)
 		return err_nomem(err);
 	walk->out = out;
 	walk->err = err;
-	status = mlir_regions_read(text, &walk->lines, err);
+	int status = mlir_regions_read(text, &walk->lines, err);
 	for (; status == PROTON_OK && walk->line < walk->lines.count; walk->line++)
 		status = walk_line(walk, &walk->lines.at[walk->line]);
 	mlir_regions_fini(&walk->lines);
-	free(walk);
 	if (status != PROTON_OK)
 		return status;
 	spread_broken(out);
@@ -490,13 +479,13 @@ static int visit_regions(struct relocation *re, struct position *at, uint32_t fi
 static int visit_line(struct relocation *re, struct position *at, uint32_t number)
 {
 	const struct mlir_region_line *text = &re->lines.at[number];
-	const struct origin_set *scopes;
 
 	if (text->trimmed.at[0] == '^')
 		return close_all(re, at);
 	if (text->end != MLIR_NO_LINE)
 		return visit_regions(re, at, number);
-	scopes = operations_is_work(&text->line) ? scopes_of(re, text->line.location) : NULL;
+	const struct origin_set *scopes =
+		operations_is_work(&text->line) ? scopes_of(re, text->line.location) : NULL;
 	if (scopes)
 		return visit_work(re, at, number, number, text->line.location, scopes);
 	if (at->open.count && operations_kind(text->line.op) == INSTRUMENT_AUTO_LOADS)
@@ -571,10 +560,8 @@ static int write_text(struct relocation *re, struct slice text, struct ttgir_res
 {
 	struct mlir_writer writer;
 	uint32_t next = 0;
-	int status = mlir_writer_init(&writer, text, false, re->err);
 
-	if (status != PROTON_OK)
-		return status;
+	TRY(mlir_writer_init(&writer, text, false, re->err));
 	ARRAY_SORT(re->insertions, re->insertion_count, compare_insertions);
 	for (uint32_t i = 0; i < re->lines.count; i++) {
 		write_insertions(re, &writer, i, false, &next);
@@ -601,10 +588,9 @@ int ttgir_restore_scopes(const char *before, size_t before_length, const char *a
 	struct slice whole = {before, before_length};
 	struct relocation re = {.err = err};
 	struct provenance provenance;
-	int status;
 
 	*result = (struct ttgir_result){0};
-	status = provenance_read(whole, &provenance, err);
+	int status = provenance_read(whole, &provenance, err);
 	re.provenance = &provenance;
 	if (status == PROTON_OK && provenance.site_count)
 		status = relocate(&re, (struct slice){after, after_length}, result);

@@ -7,7 +7,6 @@
  * less. The same applies to loads in loops without dots, and to such loops as a whole if they are
  * unrolled, whether the clock is read for the loop or for what follows.
  */
-#include <stdlib.h>
 
 #include "base/array.h"
 #include "intra/ttgir/find_operations.h"
@@ -167,13 +166,12 @@ static double price_of_exit(const struct choosing *choosing, bool has_ring)
 	double memory = kernel_cost_memory(cost, 0);
 	double compute = cost->regions[0].compute;
 	double bytes = RECORD_BYTES * choosing->record_count;
-	double copied;
 
 	if (has_ring && choosing->mode->tree != INSTRUMENT_TREE_RECORDS)
 		bytes = SUM_BYTES * choosing->sites->scope_count;
 	else if (has_ring)
 		bytes = RING_BYTES;
-	copied = kernel_cost_of_bytes(cost->warp_count * (HEADER_BYTES + bytes));
+	double copied = kernel_cost_of_bytes(cost->warp_count * (HEADER_BYTES + bytes));
 	/* Memory that waits for arithmetic copies for nothing. The CTAs on an SM share it. */
 	copied -= compute > memory ? compute - memory : 0;
 	return EXIT_CYCLES + (copied > 0 ? copied * kernel_cost_ctas(cost, 0) : 0);
@@ -289,14 +287,11 @@ static void read_registers(struct choosing *choosing)
 	const struct sites *sites = choosing->sites;
 
 	ARRAY_EACH(site, sites->sites, sites->count) {
-		struct site_scope *scope;
-		double registers;
-
 		if (site->scope == SITE_NONE || !sites->scopes[site->scope].rank)
 			continue;
-		scope = &sites->scopes[site->scope];
-		registers = kernel_cost_registers(&choosing->cost,
-						  &choosing->lines->at[site->start_line].line);
+		struct site_scope *scope = &sites->scopes[site->scope];
+		double registers = kernel_cost_registers(
+			&choosing->cost, &choosing->lines->at[site->start_line].line);
 		/* Any operation between two clock reads may need some. */
 		if (registers < 1)
 			registers = 1;
@@ -373,17 +368,15 @@ static void choose_scopes(struct choosing *choosing)
 {
 	double registers = 0;
 	bool is_any = false;
-	struct site_scope *first;
 
 	choosing->has_ring = false;
 	for (uint32_t region = 0; region < choosing->cost.count; region++)
 		choosing->cost.regions[region].used = 0;
 	for (uint32_t i = 0; i < choosing->sites->scope_count; i++) {
 		struct site_scope *scope = choosing->order[i];
-		bool is_affordable;
 
 		add_scope(choosing, scope, 1);
-		is_affordable = is_within(choosing, choosing->has_ring || scope->depth > 0);
+		bool is_affordable = is_within(choosing, choosing->has_ring || scope->depth > 0);
 		if (is_affordable && has_registers(choosing, scope, registers)) {
 			registers += scope->registers;
 			keep_scope(choosing, scope);
@@ -395,7 +388,7 @@ static void choose_scopes(struct choosing *choosing)
 					 ? SITE_HEAVY
 					 : SITE_COSTLY;
 	}
-	first = is_any ? NULL : find_cheapest(choosing);
+	struct site_scope *first = is_any ? NULL : find_cheapest(choosing);
 	if (first) {
 		keep_scope(choosing, first);
 		add_scope(choosing, first, 1);

@@ -8,8 +8,6 @@
  */
 #include "intra/ttgir/ttgir.h"
 
-#include <stdlib.h>
-
 #include "intra/marker.h"
 #include "intra/ttgir/mlir_text.h"
 
@@ -107,10 +105,8 @@ static uint32_t find_event(const struct translation *t, struct slice value)
 /* Removes "%x". */
 static struct slice take_register(struct slice *rest)
 {
-	struct slice name;
-
 	*rest = slice_trim(*rest);
-	name = (struct slice){rest->at, 0};
+	struct slice name = {rest->at, 0};
 	if (!rest->length || rest->at[0] != '%')
 		return name;
 	while (name.length < rest->length && !strchr(" ,:)#\t\r", rest->at[name.length]))
@@ -151,13 +147,9 @@ static int read_arguments(struct translation *t, struct slice rest)
 		return PROTON_OK;
 	rest = slice_before(rest, ")");
 	for (uint32_t i = 0; i < t->operand_count && (item = take_item(&rest)).length; i++) {
-		int status;
-
 		if (t->operands[i] == NO_EVENT)
 			continue;
-		status = add_event(t, take_register(&item), t->events[t->operands[i]].name);
-		if (status != PROTON_OK)
-			return status;
+		TRY(add_event(t, take_register(&item), t->events[t->operands[i]].name));
 	}
 	return PROTON_OK;
 }
@@ -205,14 +197,12 @@ static int translate_record(struct translation *t, const struct mlir_line *line)
 static int translate_event(struct translation *t, const struct mlir_line *line)
 {
 	struct slice rest = line->rest;
-	struct slice value;
-	uint32_t event;
 	bool is_end;
 
 	if (!take_side(&rest, &is_end))
 		return refuse_record(t, "not of the form: proton.event start %event : i32, or end");
-	value = take_register(&rest);
-	event = find_event(t, value);
+	struct slice value = take_register(&rest);
+	uint32_t event = find_event(t, value);
 	if (event == NO_EVENT)
 		return err_set(t->err, PROTON_E_FORMAT,
 			       "line %u: %.*s is not defined by an earlier proton.allocate_event",
@@ -264,16 +254,13 @@ int ttgir_translate_records(const char *text, size_t length, bool is_amd,
 {
 	struct slice whole = {text, length};
 	struct translation t = {.err = err};
-	int status;
 
 	*result = (struct ttgir_result){0};
 	if (!slice_find(whole, "proton."))
 		return PROTON_OK;
-	status = mlir_writer_init(&t.writer, whole, is_amd, err);
-	if (status != PROTON_OK)
-		return status;
+	TRY(mlir_writer_init(&t.writer, whole, is_amd, err));
 	t.events = calloc(EVENTS_MAX, sizeof(*t.events));
-	status = t.events ? translate(&t, whole) : err_nomem(err);
+	int status = t.events ? translate(&t, whole) : err_nomem(err);
 	result->scope_count = t.writer.marker_count;
 	if (status == PROTON_OK)
 		status = mlir_writer_finish(&t.writer, t.writer.marker_count || t.event_count,

@@ -197,19 +197,15 @@ static void leave_idle(struct path *path)
 	bool best_waits = false;
 
 	for (uint32_t u = 0; u < unit_count; u++) {
-		const struct warps_segment *segment;
-		bool waits;
-		uint64_t end;
-
 		if (!has_segments(path, u))
 			continue;
-		segment = segment_at(path, u);
+		const struct warps_segment *segment = segment_at(path, u);
 		while (segment->is_idle && segment > path->warps->segments + path->warps->first[u])
 			segment--;
 		if (segment->is_idle)
 			continue;
-		waits = warps_is_wait(segment->kind);
-		end = segment->end < path->time ? segment->end : path->time;
+		bool waits = warps_is_wait(segment->kind);
+		uint64_t end = segment->end < path->time ? segment->end : path->time;
 		if (end > best_end || (end == best_end && best_waits && !waits)) {
 			best = u;
 			best_end = end;

@@ -2,7 +2,6 @@
 #include "intra/warps/segments.h"
 
 #include <ctype.h>
-#include <string.h>
 
 #include "base/array.h"
 #include "intra/mode.h"

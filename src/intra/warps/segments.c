@@ -1,9 +1,6 @@
 /* Warp analysis: cuts the time of each unit into segments and sums them. */
 #include "intra/warps/segments.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/array.h"
 
 /* No CTA runs for an hour, but corrupt clocks may imply it. */
@@ -65,8 +62,6 @@ static bool find_window(struct warps *warps, uint64_t *unseen)
 	warps->from = 0;
 	warps->to = 0;
 	ARRAY_EACH(unit, decoder->units, decoder->layout->unit_count) {
-		uint64_t from;
-
 		if (!unit->is_there)
 			continue;
 		if (!first)
@@ -74,7 +69,7 @@ static bool find_window(struct warps *warps, uint64_t *unseen)
 		else if (!decoder->layout->is_amd &&
 			 unit->header.processor != first->header.processor)
 			return false; /* not the same clock: corrupt */
-		from = seen_from(decoder, unit);
+		uint64_t from = seen_from(decoder, unit);
 		if (unit->dropped && from > warps->from)
 			warps->from = from;
 		if (unit->header.start_clock < start)
@@ -268,9 +263,8 @@ static void add_executions(const struct warps *warps, struct warps_sums *sums)
 	const struct decoder *decoder = warps->decoder;
 
 	ARRAY_EACH(execution, decoder->executions, decoder->execution_count) {
-		struct warps_cell *cell;
+		struct warps_cell *cell = warps_cell(sums, execution->unit, execution->scope);
 
-		cell = warps_cell(sums, execution->unit, execution->scope);
 		cell->executions++;
 		if (execution->is_async) {
 			warps_cell(sums, execution->end_unit, execution->scope)->executions++;

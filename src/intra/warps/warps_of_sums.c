@@ -75,11 +75,10 @@ void warps_add_sums(const struct warps *warps, struct warps_sums *sums)
 	for (uint32_t u = 0; u < decoder->layout->unit_count; u++) {
 		const struct decode_unit *unit = &decoder->units[u];
 		uint64_t elapsed = unit->header.end_clock - unit->header.start_clock;
-		uint64_t outside;
 
 		if (!unit->is_there)
 			continue;
-		outside = add_scopes(decoder, warps->kinds, u, elapsed, sums);
+		uint64_t outside = add_scopes(decoder, warps->kinds, u, elapsed, sums);
 		sums->units[u].ctas++;
 		sums->units[u].cycles += all;
 		sums->units[u].idle += all - elapsed;

@@ -146,8 +146,7 @@ static double count_connected(const struct affine *forms, uint32_t count, uint64
 	atoms &= ~ATOM_BIT(atom);
 	for (uint32_t i = 0; i < count; i++) {
 		const struct affine one = affine_atom(atom);
-		int64_t low;
-		int64_t high;
+		int64_t low, high;
 
 		factors[i] = affine_factor(&forms[i], atom);
 		fixed[i] = forms[i];
@@ -211,8 +210,7 @@ double points_count(const struct affine *forms, uint32_t count, uint64_t atoms,
 	double points = 1;
 
 	for (uint32_t i = 0; i < count; i++) {
-		int64_t low;
-		int64_t high;
+		int64_t low, high;
 
 		if (!affine_range(&forms[i], sizes, &low, &high))
 			return NAN;

@@ -81,7 +81,6 @@ static void add_access(struct run *run, const struct value *pointer, const struc
 	struct evaluation *evaluation = &run->evaluation;
 	uint64_t atoms = run->active;
 	uint32_t bytes = (type->bits + 7) / 8;
-	double all;
 	double points = 0;
 	struct footprint_access access;
 
@@ -89,7 +88,7 @@ static void add_access(struct run *run, const struct value *pointer, const struc
 		return;
 	for (uint32_t i = 0; i < type->rank; i++)
 		atoms |= ATOM_BIT(ATOM_TILE + i);
-	all = points_of_atoms(atoms, &evaluation->sizes);
+	double all = points_of_atoms(atoms, &evaluation->sizes);
 	if (mask)
 		points = points_count(mask->bounds, mask->bound_count, atoms, &evaluation->sizes,
 				      &run->steps);

@@ -2,7 +2,6 @@
 #include "intra/work/affine.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 #include "base/array.h"
 
@@ -132,11 +131,7 @@ static bool apply_bound(struct footprint_access *access, const struct atom_sizes
 	struct affine form = access->bounds[--access->bound_count];
 	struct affine rest;
 	struct index index;
-	int64_t ratio;
-	int64_t first;
-	int64_t last;
-	int64_t first_address;
-	int64_t stride;
+	int64_t ratio, first_address, stride;
 	int64_t sum = INT64_MAX;
 
 	for (uint32_t i = 0; i < access->bound_count; i++) {
@@ -152,9 +147,9 @@ static bool apply_bound(struct footprint_access *access, const struct atom_sizes
 	    !read_index(&form, sizes, &index))
 		return false;
 	/* 0 <= base + step * i <= sum */
-	first = -floor_divided(index.base, index.step);
+	int64_t first = -floor_divided(index.base, index.step);
 	first = first > 0 ? first : 0;
-	last = index.count - 1;
+	int64_t last = index.count - 1;
 	if (sum < INT64_MAX && floor_divided(sum - index.base, index.step) < last)
 		last = floor_divided(sum - index.base, index.step);
 	*is_empty_out = first > last;
@@ -177,8 +172,7 @@ static bool read_box(struct footprint_access *access, const struct atom_sizes *s
 
 	*is_empty_out = false;
 	for (uint32_t i = 0; i < access->bound_count; i++) {
-		int64_t low;
-		int64_t high;
+		int64_t low, high;
 
 		if (!affine_range(&access->bounds[i], sizes, &low, &high))
 			return false;
@@ -228,12 +222,11 @@ static bool extend(struct box *a, const struct box *b, uint32_t dimension)
 {
 	struct box_dimension *along = &a->at[dimension];
 	int64_t distance = b->base - a->base;
-	int64_t end;
 
 	if (dimension >= a->count || distance % along->stride ||
 	    distance / along->stride > along->count)
 		return false;
-	end = distance / along->stride + b->at[dimension].count;
+	int64_t end = distance / along->stride + b->at[dimension].count;
 	along->count = end > along->count ? end : along->count;
 	return true;
 }
@@ -329,9 +322,8 @@ static bool add_rows(struct footprint *rows, const struct box *box)
 /* The bytes of boxes that may overlap: by their rows. */
 static double bytes_of_rows(const struct footprint *footprint)
 {
-	struct footprint rows = {0};
-	double row_count = 0;
-	double bytes = 0;
+	AT_END(footprint_fini) struct footprint rows = {0};
+	double row_count = 0, bytes = 0;
 	int64_t covered = 0;
 
 	for (size_t i = 0; i < footprint->count; i++)
@@ -350,7 +342,6 @@ static double bytes_of_rows(const struct footprint *footprint)
 		covered = end > first ? end : first;
 		bytes += (double)(covered - first);
 	}
-	footprint_fini(&rows);
 	return bytes;
 }
 

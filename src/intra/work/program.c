@@ -1,8 +1,6 @@
 /* Reading a kernel in TTIR. */
 #include "intra/work/program.h"
 
-#include <stdlib.h>
-
 #include "base/array.h"
 #include "base/hash.h"
 #include "intra/ttgir/mlir_text.h"
@@ -214,7 +212,6 @@ static void read_constant(struct slice rest, struct program_line *line)
 {
 	uint32_t number;
 	uint64_t large = 0;
-	bool is_negative;
 
 	rest = slice_trim(rest);
 	slice_take(&rest, "dense<");
@@ -222,7 +219,7 @@ static void read_constant(struct slice rest, struct program_line *line)
 	if (slice_take(&rest, "true"))
 		line->number = 1;
 	else if (!slice_take(&rest, "false")) {
-		is_negative = slice_take(&rest, "-");
+		bool is_negative = slice_take(&rest, "-");
 		line->is_known = rest.length && *rest.at >= '0' && *rest.at <= '9';
 		while (rest.length && *rest.at >= '0' && *rest.at <= '9' && large < 1u << 30) {
 			struct slice digit = {rest.at, 1};
@@ -267,11 +264,9 @@ static int64_t read_order(struct slice rest)
 
 static uint32_t find_label(const struct reading *reading, struct slice *rest)
 {
-	struct slice name;
-
 	if (!slice_take_past(rest, "^"))
 		return PROGRAM_NO_LINE;
-	name = slice_take_name(rest);
+	struct slice name = slice_take_name(rest);
 	for (uint32_t i = reading->program->body; i <= reading->program->end; i++) {
 		struct slice line = reading->text->at[i].trimmed;
 

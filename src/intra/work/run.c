@@ -6,7 +6,8 @@
 #include "intra/work/run.h"
 
 #include <math.h>
-#include <stdlib.h>
+
+#include "base/array.h"
 
 #define STEPS_MAX 4000000u
 #define REGION_DEPTH_MAX 32u
@@ -63,7 +64,7 @@ struct loop {
 /* Values are copied through a buffer, because some may be among the others. */
 static bool copy_values(struct run *run, const uint32_t *from, uint32_t count, uint32_t to)
 {
-	struct value *copies = malloc(((size_t)count + 1) * sizeof(*copies));
+	AUTO_FREE struct value *copies = malloc(((size_t)count + 1) * sizeof(*copies));
 
 	for (uint32_t i = 0; i < count && copies; i++)
 		copies[i].kind = VALUE_UNKNOWN;
@@ -73,7 +74,6 @@ static bool copy_values(struct run *run, const uint32_t *from, uint32_t count, u
 	for (uint32_t i = 0; i < count && copies; i++)
 		value_copy(&values_of(run)[to + i], &copies[i]);
 	run->is_out_of_memory |= !copies;
-	free(copies);
 	return !run->is_out_of_memory;
 }
 
@@ -102,12 +102,10 @@ static enum outcome run_body(struct run *run, const struct loop *loop)
 
 static enum outcome run_unknown_times(struct run *run, const struct loop *loop)
 {
-	enum outcome outcome;
-
 	forget(run, loop->index, loop->count + 1);
 	run->unsure++;
 	run->unbounded++;
-	outcome = run_body(run, loop);
+	enum outcome outcome = run_body(run, loop);
 	run->unsure--;
 	run->unbounded--;
 	forget(run, loop->line->first_result, loop->line->result_count);
@@ -119,12 +117,11 @@ static enum outcome run_one_by_one(struct run *run, const struct loop *loop,
 {
 	for (int64_t i = 0; i < trips; i++) {
 		struct value *index = &values_of(run)[loop->index];
-		enum outcome outcome;
 
 		index->kind = VALUE_NUMBER;
 		index->form = *first;
 		index->form.base += step * i;
-		outcome = run_body(run, loop);
+		enum outcome outcome = run_body(run, loop);
 		if (outcome != OUTCOME_DONE)
 			return outcome;
 		if (!take_yielded(run, 0, loop->count, loop->carried))
@@ -137,7 +134,6 @@ static enum outcome run_one_by_one(struct run *run, const struct loop *loop,
 static enum outcome read_changes(struct run *run, const struct loop *loop)
 {
 	uint32_t before = run->carried_count;
-	enum outcome outcome;
 
 	for (uint32_t i = 0; i < loop->count; i++) {
 		struct value *value = &values_of(run)[loop->carried + i];
@@ -153,7 +149,7 @@ static enum outcome read_changes(struct run *run, const struct loop *loop)
 		value->form = affine_atom(atom);
 	}
 	run->muted++;
-	outcome = run_body(run, loop);
+	enum outcome outcome = run_body(run, loop);
 	run->muted--;
 	run->carried_count = before;
 	return outcome;
@@ -211,11 +207,10 @@ static enum outcome run_all_iterations(struct run *run, const struct loop *loop,
 	const struct affine all = {.base = trips};
 	struct value *index = &values_of(run)[loop->index];
 	struct value saved = *index;
-	enum outcome outcome;
 
 	for (uint32_t i = 0; i < loop->count; i++)
 		value_copy(&initial[i], &values_of(run)[loop->carried + i]);
-	outcome = read_changes(run, loop);
+	enum outcome outcome = read_changes(run, loop);
 	if (outcome != OUTCOME_DONE)
 		return outcome;
 	if (run->yielded == PROGRAM_NO_LINE)
@@ -237,8 +232,8 @@ static enum outcome run_at_once(struct run *run, const struct loop *loop,
 	const uint32_t atom = ATOM_LOOP + run->loop_depth;
 	const struct affine iterations = affine_atom(atom);
 	struct value *index = &values_of(run)[loop->index];
-	struct value *initial = malloc(((size_t)loop->count + 1) * sizeof(*initial));
-	int64_t *changes = malloc(((size_t)loop->count + 1) * sizeof(*changes));
+	AUTO_FREE struct value *initial = malloc(((size_t)loop->count + 1) * sizeof(*initial));
+	AUTO_FREE int64_t *changes = malloc(((size_t)loop->count + 1) * sizeof(*changes));
 	enum outcome outcome = OUTCOME_GAVE_UP;
 
 	index->kind = VALUE_NUMBER;
@@ -253,8 +248,6 @@ static enum outcome run_at_once(struct run *run, const struct loop *loop,
 		run->loop_depth--;
 		run->active &= ~ATOM_BIT(atom);
 	}
-	free(initial);
-	free(changes);
 	return outcome;
 }
 
@@ -290,12 +283,10 @@ static enum outcome run_for(struct run *run, uint32_t at, uint32_t depth)
 			    .depth = depth};
 	struct affine first = operand_of(&run->evaluation, line, 0)->form;
 	int64_t step = 0;
-	int64_t trips;
-	enum outcome outcome;
 
 	if (line->end == PROGRAM_NO_LINE || !line->other || line->operand_count < loop.count + 3)
 		return OUTCOME_GAVE_UP;
-	trips = read_trips(run, line, &step);
+	int64_t trips = read_trips(run, line, &step);
 	if (trips == -2)
 		return note_needed(run) ? OUTCOME_AGAIN : OUTCOME_GAVE_UP;
 	if (!copy_values(run, operands_at(run, line) + 3, loop.count, loop.carried))
@@ -304,7 +295,7 @@ static enum outcome run_for(struct run *run, uint32_t at, uint32_t depth)
 		return run_unknown_times(run, &loop);
 	if (trips > 1 && !run->is_single[at] && run->loop_depth < LOOP_DEPTH)
 		return run_at_once(run, &loop, &first, step, trips);
-	outcome = run_one_by_one(run, &loop, &first, step, trips);
+	enum outcome outcome = run_one_by_one(run, &loop, &first, step, trips);
 	for (uint32_t i = 0; i < line->result_count && outcome == OUTCOME_DONE; i++)
 		values_of(run)[line->first_result + i] =
 			i < loop.count ? values_of(run)[loop.carried + i]
@@ -331,16 +322,14 @@ static enum outcome run_while(struct run *run, uint32_t at, uint32_t depth)
 	    !copy_values(run, operands_at(run, line), loop.count, loop.carried))
 		return OUTCOME_GAVE_UP;
 	while (outcome == OUTCOME_DONE) {
-		int is_true;
-
 		run->yielded = PROGRAM_NO_LINE;
 		outcome = run_lines(run, at + 1, line->next, depth + 1);
 		if (outcome != OUTCOME_DONE)
 			break;
 		if (run->yielded == PROGRAM_NO_LINE)
 			return OUTCOME_GAVE_UP;
-		is_true = value_is_true(&run->evaluation,
-					operand_of(&run->evaluation, &lines[run->yielded], 0));
+		int is_true = value_is_true(&run->evaluation,
+					    operand_of(&run->evaluation, &lines[run->yielded], 0));
 		if (note_needed(run))
 			return OUTCOME_AGAIN;
 		if (is_true < 0) {
@@ -375,10 +364,8 @@ static enum outcome run_while(struct run *run, uint32_t at, uint32_t depth)
 static enum outcome run_branch(struct run *run, uint32_t from, uint32_t end, uint32_t depth,
 			       const struct program_line *line)
 {
-	enum outcome outcome;
-
 	run->yielded = PROGRAM_NO_LINE;
-	outcome = run_lines(run, from, end, depth + 1);
+	enum outcome outcome = run_lines(run, from, end, depth + 1);
 	if (outcome == OUTCOME_DONE)
 		take_yielded(run, 0, line->result_count, line->first_result);
 	return outcome;

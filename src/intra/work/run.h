@@ -1,9 +1,6 @@
 /* Evaluating a kernel for a launch: values, control flow and counting. */
 #pragma once
 
-#include <stddef.h>
-#include <string.h>
-
 #include "intra/work/program.h"
 #include "intra/work/work.h"
 

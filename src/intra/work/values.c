@@ -6,11 +6,9 @@ static const struct value unknown;
 const struct value *operand_of(const struct evaluation *evaluation, const struct program_line *line,
 			       uint32_t number)
 {
-	uint32_t value;
-
 	if (number >= line->operand_count)
 		return &unknown;
-	value = evaluation->program->operands[line->first_operand + number];
+	uint32_t value = evaluation->program->operands[line->first_operand + number];
 	return value == PROGRAM_NO_VALUE ? &unknown : &evaluation->values[value];
 }
 
@@ -96,8 +94,7 @@ int value_is_true(struct evaluation *evaluation, const struct value *value)
 		return -1;
 	}
 	for (uint32_t i = 0; i < mask.bound_count; i++) {
-		int64_t low;
-		int64_t high;
+		int64_t low, high;
 		bool is_known = affine_range(&mask.bounds[i], &evaluation->sizes, &low, &high);
 
 		if (is_known && high < 0)
@@ -130,8 +127,7 @@ static bool negate(struct value *mask)
 static void combine_masks(struct evaluation *evaluation, const struct program_line *line,
 			  struct value *out)
 {
-	struct value a;
-	struct value b;
+	struct value a, b;
 
 	if (!value_as_mask(operand_of(evaluation, line, 0), &a) ||
 	    !value_as_mask(operand_of(evaluation, line, 1), &b)) {
@@ -221,8 +217,7 @@ static bool is_multiple(const struct affine *form, int64_t divisor, struct affin
 static bool split(struct evaluation *evaluation, const struct affine *form, int64_t divisor,
 		  struct affine *quotient, struct affine *rest)
 {
-	int64_t low;
-	int64_t high;
+	int64_t low, high;
 
 	if (!affine_range(form, &evaluation->sizes, &low, &high) || low < 0 ||
 	    !is_multiple(form, divisor, rest) ||
@@ -240,8 +235,7 @@ static bool split(struct evaluation *evaluation, const struct affine *form, int6
 static void divide(struct evaluation *evaluation, enum program_op op, const struct value *a,
 		   const struct value *b, struct value *out)
 {
-	struct affine quotient;
-	struct affine rest;
+	struct affine quotient, rest;
 	int64_t n = b->form.base;
 	int64_t x = a->form.base;
 
@@ -287,8 +281,7 @@ static void choose(struct evaluation *evaluation, bool is_min, const struct valu
 		   const struct value *b, struct value *out)
 {
 	struct affine difference = a->form;
-	int64_t low;
-	int64_t high;
+	int64_t low, high;
 
 	if (affine_add(&difference, &b->form, -1) &&
 	    affine_range(&difference, &evaluation->sizes, &low, &high) && (low >= 0 || high <= 0)) {
@@ -323,8 +316,7 @@ static void compute_bits(enum program_op op, const struct value *a, const struct
 /* Hashes multiply until only some bits remain; affine forms have all of them. */
 static bool may_overflow(const struct evaluation *evaluation, const struct value *value)
 {
-	int64_t low;
-	int64_t high;
+	int64_t low, high;
 
 	return value->kind == VALUE_NUMBER &&
 	       affine_range(&value->form, &evaluation->sizes, &low, &high) &&

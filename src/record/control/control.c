@@ -1,8 +1,6 @@
 /* Control from outside: commands of `proton ctl`, one at a time on their own thread. */
 #include <limits.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/auxv.h>
 #include <unistd.h>
 
@@ -135,14 +133,11 @@ static bool copy_options(char **copies, const char *const *options, char *const 
 static int choose_options(const struct control_request *request, char **options,
 			  struct proton_error *err)
 {
-	bool has_all;
-	char *name;
-
 	pthread_mutex_lock(&lock);
-	has_all = copy_options(options, request->options, defaults);
+	bool has_all = copy_options(options, request->options, defaults);
 	pthread_mutex_unlock(&lock);
 	if (has_all && options[CONTROL_OWN_PID]) {
-		name = make_own_name(options[CONTROL_NAME]);
+		char *name = make_own_name(options[CONTROL_NAME]);
 		free(options[CONTROL_NAME]);
 		options[CONTROL_NAME] = name;
 		has_all = name;
@@ -157,7 +152,7 @@ static int run_start(struct control *shared, const struct control_request *reque
 	char path[PATH_MAX] = "";
 	int before[SESSION_MAX];
 	int count = list_sessions(before);
-	int session, status;
+	int session;
 
 	if (proton_sessions_are_owned())
 		return err_set(err, PROTON_E_STATE,
@@ -167,7 +162,7 @@ static int run_start(struct control *shared, const struct control_request *reque
 		proton_session_path(started, path, sizeof(path));
 		return err_set(err, PROTON_E_STATE, "already recording to %s; stop it first", path);
 	}
-	status = choose_options(request, options, err);
+	int status = choose_options(request, options, err);
 	if (status == PROTON_OK)
 		status = start_session(options, &session, err);
 	free_options(options);
@@ -191,29 +186,24 @@ static int run_stop(struct control *shared, const struct control_request *reques
 	const struct proton_starter *functions =
 		atomic_load_explicit(&starter, memory_order_acquire);
 	const char *name = request->options[CONTROL_FORMAT];
-	const struct export_format *format;
-	struct session *session;
 	char path[PATH_MAX + 32], summary[1024];
-	int status;
 
 	if (!is_started_live())
 		return err_set(err, PROTON_E_STATE,
 			       "nothing is recorded that proton ctl has started; its command "
 			       "start begins a session");
-	session = registry_get(started, err);
+	struct session *session = registry_get(started, err);
 	if (!session)
 		return PROTON_E_RANGE;
-	format = output_format_find(name && *name ? name : session->format, session->trace != 0,
-				    err);
+	const struct export_format *format = output_format_find(
+		name && *name ? name : session->format, session->trace != 0, err);
 	if (format)
 		output_path(session, format, path, sizeof(path));
 	pthread_mutex_unlock(&registry.lock);
 	if (!format)
 		return PROTON_E_INVALID;
-	status = functions ? functions->finalize(started, name, err)
-			   : proton_finalize(started, name, err);
-	if (status != PROTON_OK)
-		return status;
+	TRY(functions ? functions->finalize(started, name, err)
+		      : proton_finalize(started, name, err));
 	started = -1;
 	proton_last_summary(summary, sizeof(summary));
 	/* The first line is for scripts. */
@@ -229,7 +219,7 @@ static int run_snapshot(struct control *shared, const struct control_request *re
 	const char *name = request->options[CONTROL_NAME];
 	int ids[SESSION_MAX] = {started};
 	int count = is_started_live() ? 1 : list_sessions(ids);
-	char *own_name = NULL;
+	AUTO_FREE char *own_name = NULL;
 	int status = PROTON_OK;
 
 	if (!count)
@@ -248,7 +238,6 @@ static int run_snapshot(struct control *shared, const struct control_request *re
 		if (status == PROTON_OK)
 			out_printf(reply, "%s%s", i ? "\n" : "", path);
 	}
-	free(own_name);
 	return status;
 }
 
@@ -277,10 +266,9 @@ static int run_status(struct control *shared, const struct control_request *requ
 {
 	int ids[SESSION_MAX];
 	int count = list_sessions(ids);
-	uint64_t refused;
 
 	pthread_mutex_lock(&shared->lock);
-	refused = shared->refused;
+	uint64_t refused = shared->refused;
 	pthread_mutex_unlock(&shared->lock);
 	if (!count)
 		out_text(reply, "waiting: nothing is recorded");
@@ -300,16 +288,14 @@ static int run_status(struct control *shared, const struct control_request *requ
 static int run_leave(struct control *shared, const struct control_request *request,
 		     struct out *reply, struct proton_error *err)
 {
-	bool is_own, is_due;
-
 	if (is_started_live())
 		return err_set(err, PROTON_E_STATE,
 			       "a session that proton ctl has started is "
 			       "live; stop it first");
 	pthread_mutex_lock(&lock);
 	pthread_mutex_lock(&shared->lock);
-	is_due = shared->start_ns || shared->stop_ns;
-	is_own = !is_due && control == shared; /* else the program ends it at the same time */
+	bool is_due = shared->start_ns || shared->stop_ns;
+	bool is_own = !is_due && control == shared; /* else the program ends it at the same time */
 	control = is_own ? NULL : control;
 	shared->is_left |= is_own;
 	shared->must_end |= is_own;
@@ -331,7 +317,7 @@ static void run_job(struct control *shared)
 	};
 	struct control_request request;
 	struct proton_error err = {0};
-	struct out reply;
+	AT_END(out_fini) struct out reply;
 	int status;
 
 	out_init(&reply, -1);
@@ -347,7 +333,6 @@ static void run_job(struct control *shared)
 		shared->reply_length = (size_t)snprintf(shared->reply, sizeof(shared->reply),
 							"%c%s", CONTROL_FAILED, err.text);
 	}
-	out_fini(&reply);
 }
 
 static void run_timed(bool is_start)
@@ -356,7 +341,7 @@ static void run_timed(bool is_start)
 		.command = is_start ? CONTROL_START : CONTROL_STOP,
 	};
 	struct proton_error err;
-	struct out reply;
+	AT_END(out_fini) struct out reply;
 	char summary[1024];
 
 	out_init(&reply, -1);
@@ -366,7 +351,6 @@ static void run_timed(bool is_start)
 		proton_last_summary(summary, sizeof(summary));
 		message("%s", summary);
 	}
-	out_fini(&reply);
 }
 
 /* Does what is due; else waits until something is, or changes. The lock is held. */
@@ -440,14 +424,11 @@ static int keep_defaults(const struct proton_session_options *given, struct prot
 	const char *values[CONTROL_OPTION_COUNT] = {0};
 	const char *name = given && given->name ? given->name : "proton";
 	char *copies[CONTROL_OPTION_COUNT];
-	char *stem = NULL;
+	AUTO_FREE char *stem = NULL;
 	bool has_all;
-	int status;
 
 	/* Now, because the program may change its directory. */
-	status = target_is_standard_output(name) ? PROTON_OK : target_stem(name, &stem, err);
-	if (status != PROTON_OK)
-		return status;
+	TRY(target_is_standard_output(name) ? PROTON_OK : target_stem(name, &stem, err));
 	values[CONTROL_NAME] = stem ? stem : name;
 	if (given) {
 		values[CONTROL_BACKEND] = given->backend;
@@ -457,7 +438,6 @@ static int keep_defaults(const struct proton_session_options *given, struct prot
 		values[CONTROL_FORMAT] = given->format;
 	}
 	has_all = copy_options(copies, values, none);
-	free(stem);
 	free_options(has_all ? defaults : copies);
 	if (!has_all)
 		return err_nomem(err);
@@ -545,16 +525,14 @@ int proton_listen(const struct proton_session_options *given, struct proton_erro
 {
 	static bool is_registered; /* in children too */
 	struct proton_error why;
-	struct control *shared;
-	int status;
 
 	if (getauxval(AT_SECURE))
 		return err_set(err, PROTON_E_PERMISSION,
 			       "a process with elevated privileges takes no commands");
 	MUTEX_HOLD(&lock);
-	status = keep_defaults(given, err);
+	int status = keep_defaults(given, err);
 	if (status == PROTON_OK && !control) {
-		shared = make_control(given ? given->name : NULL);
+		struct control *shared = make_control(given ? given->name : NULL);
 		status = shared ? begin_listening(shared, &why) : err_nomem(&why);
 		if (status == PROTON_OK) {
 			control = shared;
@@ -575,17 +553,14 @@ int proton_listen(const struct proton_session_options *given, struct proton_erro
 /* Has the session started or stopped then, and waits for it if wanted. False: nothing listens. */
 static bool set_due(bool is_start, uint64_t due_ns, uint64_t length_ns, bool must_wait)
 {
-	struct control *shared;
-	uint64_t *due;
-
 	pthread_mutex_lock(&lock);
-	shared = control;
+	struct control *shared = control;
 	if (shared)
 		pthread_mutex_lock(&shared->lock);
 	pthread_mutex_unlock(&lock);
 	if (!shared)
 		return false;
-	due = is_start ? &shared->start_ns : &shared->stop_ns;
+	uint64_t *due = is_start ? &shared->start_ns : &shared->stop_ns;
 	*due = due_ns;
 	shared->length_ns = length_ns;
 	pthread_cond_broadcast(&shared->changed);
@@ -633,12 +608,11 @@ bool proton_is_listening(void)
 
 void proton_listen_end(void)
 {
-	struct control *shared;
 	struct timespec until;
 	int result = 0;
 
 	pthread_mutex_lock(&lock);
-	shared = control;
+	struct control *shared = control;
 	control = NULL;
 	pthread_mutex_unlock(&lock);
 	if (!shared)

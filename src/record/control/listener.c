@@ -11,8 +11,6 @@
 #include <limits.h>
 #include <poll.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -68,13 +66,11 @@ struct listener {
 /* Gives the thread its own descriptors, with /dev/null as streams; if the kernel allows it. */
 static void leave_descriptors(void)
 {
-	int fd;
-
 	/* Some containers forbid unshare() and allow this call; kernels before 5.9 lack it. */
 	if (HAS_THREAD_SANITIZER ||
 	    syscall(SYS_close_range, STDERR_FILENO + 1, ~0u, UNSHARE_TABLE) < 0)
 		return;
-	fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+	int fd = open("/dev/null", O_RDWR | O_CLOEXEC);
 	for (int stream = 0; fd >= 0 && stream <= STDERR_FILENO; stream++)
 		dup2(fd, stream); /* or a reader of the program's output would wait for this one */
 	if (fd > STDERR_FILENO)
@@ -99,12 +95,11 @@ static bool touch_name(int directory, const char *name)
 {
 	struct sockaddr_un address;
 	int fd = make_socket();
-	bool is_refused;
 
 	fill_address(&address, directory, name);
-	is_refused = fd >= 0 &&
-		     connect(fd, (const struct sockaddr *)&address, sizeof(address)) < 0 &&
-		     errno == ECONNREFUSED;
+	bool is_refused = fd >= 0 &&
+			  connect(fd, (const struct sockaddr *)&address, sizeof(address)) < 0 &&
+			  errno == ECONNREFUSED;
 	if (fd >= 0)
 		close(fd);
 	return !is_refused;
@@ -114,10 +109,9 @@ void listener_wake(const struct control *control)
 {
 	const char *name = strrchr(control->path, '/');
 	char parent[PATH_MAX];
-	int directory;
 
 	snprintf(parent, sizeof(parent), "%.*s", (int)(name - control->path), control->path);
-	directory = open(parent, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	int directory = open(parent, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (directory < 0)
 		return;
 	touch_name(directory, name + 1);
@@ -358,13 +352,12 @@ static bool serve(struct listener *listener)
 	struct pollfd events[CONNECTIONS_MAX + 1];
 	uint64_t now = clock_monotonic_ns();
 	nfds_t count = listener->count;
-	bool is_open;
 
 	if (now - listener->second_ns >= SECOND_NS) {
 		listener->second_ns = now;
 		listener->accepts = 0;
 	}
-	is_open = listener->accepts < ACCEPTS_PER_SECOND;
+	bool is_open = listener->accepts < ACCEPTS_PER_SECOND;
 	for (nfds_t i = 0; i < count; i++)
 		events[i] = (struct pollfd){listener->connections[i].fd, POLLIN, 0};
 	events[count] = (struct pollfd){is_open ? listener->fd : -1, POLLIN, 0};
@@ -397,10 +390,9 @@ static bool open_listener(struct listener *listener)
 	struct control *control = listener->control;
 	struct proton_error err = {0};
 	char path[CONTROL_PATH_MAX] = "";
-	bool is_open;
 
 	leave_descriptors();
-	is_open = open_socket(listener, path, &err) == PROTON_OK;
+	bool is_open = open_socket(listener, path, &err) == PROTON_OK;
 	MUTEX_HOLD(&control->lock);
 	memcpy(control->path, path, sizeof(path));
 	control->is_listening = is_open;
@@ -444,10 +436,8 @@ void *listener_run(void *data)
 
 void listener_end_thread(struct control *control)
 {
-	bool is_last;
-
 	pthread_mutex_lock(&control->lock);
-	is_last = --control->threads == 0 && control->is_left;
+	bool is_last = --control->threads == 0 && control->is_left;
 	pthread_cond_broadcast(&control->changed);
 	pthread_mutex_unlock(&control->lock);
 	if (is_last)

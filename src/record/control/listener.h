@@ -8,7 +8,6 @@
 #pragma once
 
 #include <pthread.h>
-#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/err.h"

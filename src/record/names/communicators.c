@@ -1,7 +1,6 @@
 /* Communicators of collectives, and the scopes that are named for them. */
 
 #include <stdio.h>
-#include <string.h>
 
 #include <libproton/proton.h>
 
@@ -115,13 +114,12 @@ uint32_t communicators_frame(uint32_t name, uint64_t id)
 {
 	const struct label *label = find_name(name, id);
 	struct communicator communicator = {0};
-	const struct communicator *known;
 	uint32_t frame = name;
 
 	if (label || name == FRAME_NONE || name == FRAME_OTHER)
 		return label ? label->frame : name;
 	pthread_mutex_lock(&communicators_lock);
-	known = label_count < LABELS_MAX ? communicator_of(id, 0) : NULL;
+	const struct communicator *known = label_count < LABELS_MAX ? communicator_of(id, 0) : NULL;
 	if (known)
 		communicator = *known;
 	pthread_mutex_unlock(&communicators_lock);

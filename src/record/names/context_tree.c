@@ -101,11 +101,9 @@ const char *proton_context_name(uint32_t *context, uint32_t *length_out)
 
 uint32_t context_tree_child(uint32_t parent, uint32_t frame)
 {
-	uint32_t child;
-
 	if (frame == FRAME_NONE || frame == 0 || context_tree_repeats_other(parent, frame))
 		return parent;
-	child = context_tree_find(parent, frame);
+	uint32_t child = context_tree_find(parent, frame);
 	if (child && reused_names_state(frame) == NAME_FIXED)
 		return child;
 	MUTEX_HOLD(&frames_lock);
@@ -157,11 +155,11 @@ uint32_t context_tree_append(uint32_t context, uint32_t path)
 	/* Each iteration appends the outermost missing level; once per pair of paths. */
 	while (!(found = find_appended(context, path))) {
 		uint32_t missing = path;
-		uint32_t child;
 
 		while (!find_appended(context, context_tree_get(missing).parent))
 			missing = context_tree_get(missing).parent;
-		child = context_tree_child(find_appended(context, context_tree_get(missing).parent),
+		uint32_t child =
+			context_tree_child(find_appended(context, context_tree_get(missing).parent),
 					   context_tree_get(missing).frame);
 		pthread_mutex_lock(&frames_lock);
 		if (!map_find(&append_map, append_key(context, missing)) &&

@@ -1,8 +1,6 @@
 /* Process-wide frames and their texts. */
 #include "record/names/frames.h"
 
-#include <string.h>
-
 #include <libproton/proton.h>
 
 #include "base/array.h"
@@ -176,11 +174,10 @@ uint32_t frames_string(const char *text, size_t length)
 
 uint32_t frames_value_text(const char *text, size_t length)
 {
-	uint32_t id;
 	bool is_folded = false;
 
 	pthread_mutex_lock(&frames_lock);
-	id = strings_find(&frame_tables.strings, text, length);
+	uint32_t id = strings_find(&frame_tables.strings, text, length);
 	if (id == STRING_NONE) {
 		is_folded = text_count >= LIMITS_TEXTS || text_bytes + length > LIMITS_TEXT_BYTES;
 		if (is_folded)
@@ -212,14 +209,13 @@ struct frame_content frames_content(enum frame_kind kind, const char *name, size
 static uint32_t add_frame(const struct frame_content *content, uint32_t parent)
 {
 	uint64_t key;
-	uint32_t frame;
 
 	/* Frames may be made before the first session: for a decorator's name, at import. */
 	if (!frames_are_ready() && frames_init(NULL) != PROTON_OK) {
 		name_limits_lose();
 		return FRAME_NONE;
 	}
-	frame = find_fixed(content);
+	uint32_t frame = find_fixed(content);
 	if (frame)
 		return frame;
 	pthread_mutex_lock(&frames_lock);
@@ -270,17 +266,15 @@ uint32_t proton_frame_source(const char *file, size_t file_length, const char *f
 
 uint32_t frames_as_kernel(uint32_t frame)
 {
-	_Atomic uint32_t *twin;
-	uint32_t kernel, length;
-	const char *name;
+	uint32_t length;
 
 	if (frame == FRAME_NONE || frames_get(frame)->kind == FRAME_KERNEL)
 		return frame;
-	twin = (_Atomic uint32_t *)frame_tables.twins.base + frame;
-	kernel = atomic_load_explicit(twin, memory_order_acquire);
+	_Atomic uint32_t *twin = (_Atomic uint32_t *)frame_tables.twins.base + frame;
+	uint32_t kernel = atomic_load_explicit(twin, memory_order_acquire);
 	if (kernel)
 		return kernel;
-	name = frames_text(frames_get(frame)->name, &length);
+	const char *name = frames_text(frames_get(frame)->name, &length);
 	kernel = frames_add(FRAME_KERNEL, name, length);
 	if (kernel != FRAME_NONE)
 		atomic_store_explicit(twin, kernel, memory_order_release);

@@ -1,8 +1,5 @@
 /* Process-wide metric names: parsing and registration. */
 
-#include <stdatomic.h>
-#include <string.h>
-
 #include "base/map.h"
 #include "base/region.h"
 #include "base/strings.h"
@@ -31,11 +28,9 @@ static uint32_t find_metric(const char *name, size_t length, uint64_t *key_out)
 	uint64_t key = hash_bytes(name, length);
 
 	for (;; key++) {
-		uint32_t found;
-
 		if (!key)
 			key = 1;
-		found = map_find(&map, key);
+		uint32_t found = map_find(&map, key);
 		if (found) {
 			uint32_t raw_length;
 			const char *raw = frames_text(entry_at(found - 1)->raw, &raw_length);
@@ -90,18 +85,17 @@ uint32_t metric_names_add(const char *name)
 {
 	size_t length = strnlen(name, STRING_MAX_BYTES);
 	uint64_t key;
-	uint32_t found, id;
 
 	if (!frames_are_ready())
 		return METRIC_NAME_NONE;
-	found = find_metric(name, length, &key);
+	uint32_t found = find_metric(name, length, &key);
 	if (found)
 		return found - 1;
 	pthread_mutex_lock(&metric_names_lock);
 	if (!space.base && region_reserve(&space, NAMES_RESERVE, 1 << 16, 1, NULL) != PROTON_OK)
 		goto out;
 	found = find_metric(name, length, &key);
-	id = atomic_load_explicit(&count, memory_order_relaxed);
+	uint32_t id = atomic_load_explicit(&count, memory_order_relaxed);
 	if (!found && id < LIMITS_METRICS &&
 	    region_reaches(&space, (id + 1ull) * sizeof(struct entry))) {
 		struct entry entry = {

@@ -3,8 +3,6 @@
 
 #include <ctype.h>
 #include <errno.h>
-#include <stdatomic.h>
-#include <stdlib.h>
 
 #include "base/environment.h"
 #include "base/message.h"
@@ -27,13 +25,12 @@ static _Atomic uint64_t counts[LIMITS_COUNTS];
 static void read_limit(const char *variable, uint32_t *limit)
 {
 	const char *text = environment_get(variable);
-	unsigned long long value;
 	char *end;
 
 	if (!text || !*text)
 		return;
 	errno = 0;
-	value = strtoull(text, &end, 10);
+	unsigned long long value = strtoull(text, &end, 10);
 	if (*end || errno || !isdigit((unsigned char)*text)) {
 		message("%s: \"%s\" is not a number; using %u", variable, text, *limit);
 		return;

@@ -2,8 +2,6 @@
 #include "base/mutex.h"
 #include "record/names/frames.h"
 
-#include <string.h>
-
 #include "record/names/frame_tables.h"
 
 pthread_mutex_t scope_names_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -105,7 +103,7 @@ static uint32_t enter_renewed(uint32_t parent, const struct frame_content *conte
 	uint32_t frame;
 	bool has_moved;
 
-	pthread_mutex_lock(&scope_names_lock);
+	MUTEX_HOLD(&scope_names_lock);
 	frame = take_name(parent, string_entry_bytes(content->name_length), &has_moved);
 	if (frame) {
 		/* No other thread finds the frame: its text belongs to this thread. */
@@ -123,7 +121,6 @@ static uint32_t enter_renewed(uint32_t parent, const struct frame_content *conte
 			}
 		}
 	}
-	pthread_mutex_unlock(&scope_names_lock);
 	return child;
 }
 

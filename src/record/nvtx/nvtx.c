@@ -10,11 +10,7 @@
 
 #include <dlfcn.h>
 #include <pthread.h>
-#include <stdatomic.h>
-#include <stdbool.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include <libproton/proton.h>
 
@@ -54,14 +50,11 @@ static char *own_path(void)
 
 static bool make_entry(void)
 {
-	char *path;
-
 	if (entry)
 		return true;
-	path = own_path();
+	AUTO_FREE char *path = own_path();
 	if (path && asprintf(&entry, VARIABLE "=%s", path) < 0)
 		entry = NULL;
-	free(path);
 	return entry;
 }
 
@@ -196,8 +189,7 @@ static uint32_t frame_of(const char *text)
 static char *utf8_of(const wchar_t *wide, char small[SMALL])
 {
 	char *text = small;
-	size_t count = 0;
-	size_t used = 0;
+	size_t count = 0, used = 0;
 
 	while (wide && count < WIDE_MAX && wide[count])
 		count++;
@@ -259,13 +251,10 @@ static bool is_recorded(void)
 /* Returns the level of the new range in its domain, from 0. Its name is `text`, or the frame's. */
 static int push_range(const void *domain, const char *text, uint32_t frame)
 {
-	struct ranges *ranges;
-	uint64_t token;
-
 	if (text && !*text)
 		text = NAME_OF_NONE;
-	token = text ? proton_scope_enter(text) : proton_scope_enter_frame(frame);
-	ranges = token ? ranges_get() : NULL; /* a session may have begun with it */
+	uint64_t token = text ? proton_scope_enter(text) : proton_scope_enter_frame(frame);
+	struct ranges *ranges = token ? ranges_get() : NULL; /* a session may have begun with it */
 	if (!ranges || (ranges->count == ranges->capacity && !ranges_grow(ranges))) {
 		proton_scope_exit(token, NULL);
 		return NVTX_E_NOT_TRACKED;
@@ -283,13 +272,12 @@ static int pop_range(const void *domain)
 {
 	struct ranges *ranges = session_any_live() ? ranges_get() : NULL;
 	size_t at = ranges ? ranges->count : 0;
-	struct range *range;
 
 	while (at && ranges->items[at - 1].domain != domain)
 		at--;
 	if (!at)
 		return NVTX_E_NOT_TRACKED;
-	range = &ranges->items[--at];
+	struct range *range = &ranges->items[--at];
 	/* The token of a scope that has ended may belong to another scope by now. */
 	if (range->serial && scopes_serial(range->token) == range->serial)
 		proton_scope_exit(range->token, NULL);
@@ -544,12 +532,10 @@ static const struct entry payload[] = {
 
 int InitializeInjectionNvtxExtension(struct nvtx_extension *extension)
 {
-	const struct nvtx_segment *segment;
-
 	if (!extension || extension->struct_size < sizeof(*extension) ||
 	    extension->module != NVTX_EXTENSION_PAYLOAD || !extension->segment_count)
 		return 0;
-	segment = &extension->segments[0];
+	const struct nvtx_segment *segment = &extension->segments[0];
 	for (size_t i = 0; i < ARRAY_LENGTH(payload); i++)
 		if (payload[i].id < segment->slot_count)
 			segment->slots[payload[i].id] = (intptr_t)payload[i].function;

@@ -2,7 +2,6 @@
 #include "record/nvtx/nvtx.h"
 
 #include <stdatomic.h>
-#include <string.h>
 #include <strings.h>
 
 #include "base/array.h"
@@ -143,11 +142,10 @@ static const struct schema *find_schema(const void *domain, uint64_t id)
 static void add_schema(const struct schema *made)
 {
 	const struct schema *known = find_schema(made->domain, made->id);
-	uint32_t at;
 
 	if (known ? memcmp(known, made, sizeof(*made)) == 0 : !made->communicator.bytes)
 		return;
-	at = atomic_load_explicit(&schema_count, memory_order_relaxed);
+	uint32_t at = atomic_load_explicit(&schema_count, memory_order_relaxed);
 	do {
 		if (at >= SCHEMAS_MAX)
 			return;
@@ -196,14 +194,13 @@ struct nvtx_communicator nvtx_payload_communicator(const void *domain,
 	for (size_t i = 0; data && count <= DATA_MAX && i < count && !found.id; i++) {
 		const struct schema *schema = find_schema(domain, data[i].schema);
 		size_t size = data[i].size;
-		uint64_t ranks;
 
 		if (!schema || !data[i].bytes)
 			continue;
 		if (size == SIZE_MAX)
 			size = schema->size;
 		found.id = read_field(&data[i], size, schema->communicator);
-		ranks = read_field(&data[i], size, schema->ranks);
+		uint64_t ranks = read_field(&data[i], size, schema->ranks);
 		found.ranks = ranks <= RANKS_MAX ? (uint32_t)ranks : 0;
 	}
 	return found;

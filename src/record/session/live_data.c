@@ -1,7 +1,5 @@
 /* Reading a live session: its data, phases and depth, and snapshots. */
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <strings.h>
 
 #include <libproton/proton.h>
@@ -31,11 +29,9 @@ static const struct export_format *format_in_memory(const char *name)
 static int copy_profile(struct session *session, uint32_t phase, struct profile **out,
 			struct proton_error *err)
 {
-	int status;
-
 	adding_pause(session);
 	store_counters_add_folded(&session->store);
-	status = store_profile(&session->store, phase, out, err);
+	int status = store_profile(&session->store, phase, out, err);
 	adding_resume(session);
 	return status;
 }
@@ -43,14 +39,12 @@ static int copy_profile(struct session *session, uint32_t phase, struct profile 
 static int write_text(const struct export_format *format, const struct profile *profile,
 		      char **bytes_out, size_t *length_out, struct proton_error *err)
 {
-	struct out out;
-	int status;
+	AT_END(out_fini) struct out out;
 
 	out_init(&out, -1);
-	status = format->write(profile, &out, err);
+	int status = format->write(profile, &out, err);
 	if (status == PROTON_OK)
 		status = out_finish_text(&out, bytes_out, length_out, err);
-	out_fini(&out);
 	return status;
 }
 
@@ -58,22 +52,19 @@ int proton_data_get(int id, uint32_t phase, const char *format_name, char **byte
 		    size_t *length_out, struct proton_error *err)
 {
 	const struct export_format *format = format_in_memory(format_name);
-	const struct profile *written;
 	struct profile *profile = NULL;
-	struct session *session;
-	int status;
 
 	if (!format)
 		return err_set(err, PROTON_E_INVALID,
 			       "Unknown output format: %s; expected " EXPORT_NAMES, format_name);
 	if (phase == PHASE_ALL)
 		return err_set(err, PROTON_E_RANGE, "Phase %u has no data.", phase);
-	session = registry_get(id, err);
+	struct session *session = registry_get(id, err);
 	if (!session)
 		return PROTON_E_RANGE;
-	written = registry_part(session, phase);
-	status = written ? write_text(format, written, bytes_out, length_out, err)
-			 : copy_profile(session, phase, &profile, err);
+	const struct profile *written = registry_part(session, phase);
+	int status = written ? write_text(format, written, bytes_out, length_out, err)
+			     : copy_profile(session, phase, &profile, err);
 	pthread_mutex_unlock(&registry.lock);
 	if (profile)
 		status = write_text(format, profile, bytes_out, length_out, err);
@@ -89,15 +80,13 @@ void proton_free(void *memory)
 int proton_phase_advance(int id, uint32_t *phase_out, struct proton_error *err)
 {
 	struct session *session = registry_get(id, err);
-	bool is_periodic;
-	uint32_t phase;
 
 	if (!session)
 		return PROTON_E_RANGE;
-	is_periodic = session->periodic;
+	bool is_periodic = session->periodic;
 	pthread_mutex_lock(&session->lock);
 	store_phase_begin(&session->store, store_phase(&session->store) + 1);
-	phase = store_phase(&session->store);
+	uint32_t phase = store_phase(&session->store);
 	pthread_mutex_unlock(&session->lock);
 	session_publish();
 	pthread_mutex_unlock(&registry.lock);
@@ -124,12 +113,11 @@ int proton_phase_is_complete(int id, uint32_t phase, bool *complete_out, struct 
 int proton_phase_clear(int id, uint32_t phase, bool up_to, struct proton_error *err)
 {
 	struct session *session = registry_get(id, err);
-	uint32_t current;
 
 	if (!session)
 		return PROTON_E_RANGE;
 	adding_pause(session);
-	current = store_phase(&session->store);
+	uint32_t current = store_phase(&session->store);
 	if (up_to && phase > current)
 		phase = current;
 	if (phase <= current)
@@ -146,11 +134,10 @@ int proton_phase_clear(int id, uint32_t phase, bool up_to, struct proton_error *
 int proton_context_depth(int id, size_t *depth_out, struct proton_error *err)
 {
 	struct session *session = registry_get(id, err);
-	bool wants_source;
 
 	if (!session)
 		return PROTON_E_RANGE;
-	wants_source = session->wants_source;
+	bool wants_source = session->wants_source;
 	pthread_mutex_unlock(&registry.lock);
 	*depth_out = thread_context_depth(wants_source);
 	return PROTON_OK;
@@ -196,17 +183,13 @@ static int name_snapshot(struct session *session, const char *name, struct snaps
 static int plan_snapshot(struct session *session, const char *name, const char *format,
 			 struct snapshot_plan *plan, struct proton_error *err)
 {
-	int status;
-
 	plan->format = output_format_find(format && *format ? format : session->format,
 					  session->trace != 0, err);
 	if (!plan->format)
 		return PROTON_E_INVALID;
 	if (plan->format == &output_none)
 		return err_set(err, PROTON_E_INVALID, "a snapshot needs an output format");
-	status = name_snapshot(session, name, plan, err);
-	if (status != PROTON_OK)
-		return status;
+	TRY(name_snapshot(session, name, plan, err));
 	plan->no_clobber = session->flags & PROTON_SESSION_NO_CLOBBER;
 	pthread_mutex_lock(&session->lock);
 	store_counters_add_folded(&session->store);
@@ -221,7 +204,7 @@ static int plan_snapshot(struct session *session, const char *name, const char *
 			       "a session without a working file has no snapshot in the format "
 			       "proton; use hatchet");
 	adding_pause(session);
-	status = output_load_phase(session, PHASE_ALL, &plan->profile, err);
+	int status = output_load_phase(session, PHASE_ALL, &plan->profile, err);
 	adding_resume(session);
 	return status;
 }
@@ -230,7 +213,7 @@ static int write_packed(const struct snapshot_plan *plan, struct proton_error *e
 {
 	int status = target_check(plan->path, plan->no_clobber, NULL, err);
 	struct profile_view view;
-	char *bytes;
+	AUTO_FREE char *bytes = NULL;
 	size_t length;
 
 	if (status != PROTON_OK)
@@ -244,7 +227,6 @@ static int write_packed(const struct snapshot_plan *plan, struct proton_error *e
 		status = output_write_packed(&view, plan->path, plan->no_clobber, err);
 		profile_view_fini(&view);
 	}
-	free(bytes);
 	return status;
 }
 
@@ -269,15 +251,12 @@ int proton_snapshot(int id, const char *name, const char *format, char *path_out
 		    struct proton_error *err)
 {
 	struct snapshot_plan plan = {0};
-	struct session *session;
-	int status = registry_flush_backends(id, err);
 
-	if (status != PROTON_OK)
-		return status;
-	session = registry_get(id, err);
+	TRY(registry_flush_backends(id, err));
+	struct session *session = registry_get(id, err);
 	if (!session)
 		return PROTON_E_RANGE;
-	status = plan_snapshot(session, name, format, &plan, err);
+	int status = plan_snapshot(session, name, format, &plan, err);
 	pthread_mutex_unlock(&registry.lock);
 	if (status == PROTON_OK)
 		status = write_snapshot(&plan, err);

@@ -2,11 +2,7 @@
 #include "record/session/session_parts.h"
 
 #include <limits.h>
-#include <stdatomic.h>
-#include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <strings.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -58,13 +54,12 @@ static bool is_worth_keeping(const char *path)
 {
 	struct profile *profile;
 	struct stat st;
-	bool is_empty;
 
 	if (stat(path, &st) < 0 || was_written_here(&st))
 		return false;
 	if (st.st_size > SMALL_PROFILE_BYTES || profile_load_file(path, &profile, NULL))
 		return true;
-	is_empty = profile->node_count <= 1 && !profile->nodes[0].first_value;
+	bool is_empty = profile->node_count <= 1 && !profile->nodes[0].first_value;
 	profile_free(profile);
 	return !is_empty;
 }
@@ -77,15 +72,13 @@ const struct export_format output_none = {.name = "none", .suffix = "proton"};
 const struct export_format *output_format_find(const char *name, bool is_trace,
 					       struct proton_error *err)
 {
-	const struct export_format *format;
-
 	if (!name || !*name)
 		name = is_trace ? "chrome_trace" : "hatchet";
 	if (strcasecmp(name, output_proton.name) == 0)
 		return &output_proton;
 	if (strcasecmp(name, output_none.name) == 0)
 		return &output_none;
-	format = export_format_find(name);
+	const struct export_format *format = export_format_find(name);
 	if (!format)
 		err_set(err, PROTON_E_INVALID,
 			"Unknown output format: %s; expected " EXPORT_NAMES ", proton or none",
@@ -150,20 +143,17 @@ static char *ranked_name(const char *path)
 static int open_under_own_name(struct session *session, const char *working,
 			       struct proton_error *err)
 {
-	char *ranked = session->is_ranked ? NULL : ranked_name(session->path);
+	AUTO_FREE char *ranked = session->is_ranked ? NULL : ranked_name(session->path);
 	int status = PROTON_E_BUSY;
-	const char *own;
-	char *path;
 
 	if (ranked)
 		status = store_init(&session->store, ranked, false, err);
 	if (status == PROTON_E_BUSY)
 		status = store_init(&session->store, ranked ? ranked : working, true, err);
-	free(ranked);
 	if (status != PROTON_OK)
 		return status;
-	own = session->store.file.place.path;
-	path = strndup(own, strlen(own) - strlen(".proton"));
+	const char *own = session->store.file.place.path;
+	char *path = strndup(own, strlen(own) - strlen(".proton"));
 	if (!path) {
 		store_fini(&session->store, true);
 		return err_nomem(err);
@@ -181,11 +171,10 @@ static int open_elsewhere(struct session *session, struct proton_error *err)
 {
 	const char *base = strrchr(session->path, '/') + 1;
 	char *working;
-	int status;
 
 	if (asprintf(&working, "/dev/shm/proton-%d-%s.proton", (int)getpid(), base) < 0)
 		return err_nomem(err);
-	status = create_store(session, working, err);
+	int status = create_store(session, working, err);
 	if (status == PROTON_OK) {
 		message("the file system of %s does not support shared mappings; using "
 			"the working file %s",
@@ -205,17 +194,14 @@ static int open_elsewhere(struct session *session, struct proton_error *err)
 int output_open(struct session *session, struct proton_error *err)
 {
 	char *working;
-	int status;
 
 	if (!session->path)
 		return create_store(session, NULL, err);
-	status = check_target(session, err);
-	if (status != PROTON_OK)
-		return status;
+	TRY(check_target(session, err));
 	file_replace_clean(session->path);
 	if (asprintf(&working, "%s.proton", session->path) < 0)
 		return err_nomem(err);
-	status = create_store(session, working, err);
+	int status = create_store(session, working, err);
 	if (status == PROTON_E_BUSY)
 		status = open_under_own_name(session, working, err);
 	if (status == PROTON_E_UNSUPPORTED)
@@ -229,14 +215,12 @@ int output_open(struct session *session, struct proton_error *err)
 static int export_to_stdout(const struct export_format *format, const struct profile *profile,
 			    struct proton_error *err)
 {
-	struct out out;
-	int status;
+	AT_END(out_fini) struct out out;
 
 	out_init(&out, STDOUT_FILENO);
-	status = format->write(profile, &out, err);
+	int status = format->write(profile, &out, err);
 	if (status == PROTON_OK)
 		status = out_finish(&out, err);
-	out_fini(&out);
 	return status;
 }
 
@@ -264,10 +248,8 @@ static int export_to_path(struct session *session, const struct export_format *f
 			  const struct profile *profile, const char *path, struct proton_error *err)
 {
 	bool has_earlier = false;
-	int status = target_check(path, may_not_replace(session), &has_earlier, err);
 
-	if (status != PROTON_OK)
-		return status;
+	TRY(target_check(path, may_not_replace(session), &has_earlier, err));
 	if (has_earlier && store_counters_are_zero(&session->store, false) &&
 	    is_worth_keeping(path)) {
 		note_kept(session, path);
@@ -355,13 +337,11 @@ int output_write_packed(struct profile_view *view, const char *path, bool is_exc
 			struct proton_error *err)
 {
 	struct file_replace file;
-	int status = file_replace_begin(&file, path, err);
 
-	if (status != PROTON_OK)
-		return status;
+	TRY(file_replace_begin(&file, path, err));
 	view->end_ns = clock_real_ns();
 	file.is_exclusive = is_exclusive;
-	status = file_replace_end(&file, profile_view_write(view, &file.out, err), err);
+	int status = file_replace_end(&file, profile_view_write(view, &file.out, err), err);
 	if (status == PROTON_OK)
 		note_written(path);
 	return status;
@@ -372,14 +352,13 @@ static int keep_working_file(struct session *session, struct proton_error *err)
 {
 	struct profile_view view;
 	char *path;
-	int status;
 
 	if (keeps_earlier_working_file(session))
 		return PROTON_OK;
 	if (asprintf(&path, "%s.proton", session->path) < 0)
 		return err_nomem(err);
 	profile_file_view(&session->store.file, &view);
-	status = output_write_packed(&view, path, false, err);
+	int status = output_write_packed(&view, path, false, err);
 	if (status == PROTON_OK)
 		working_file_drop_earlier(&session->store.file.place);
 	free(path);
@@ -400,8 +379,6 @@ static void make_summary(const struct session *session, const struct export_form
 	bool is_trace = format->needs_trace;
 	char path[PATH_MAX + 32], hint[PATH_MAX + 64], directory[PATH_MAX], quoted[PATH_MAX + 32];
 	const char *shown = path;
-	const char *parts;
-	size_t length;
 
 	if (!session->path || format == &output_none || session->has_kept_earlier) {
 		summary_make(session, NULL);
@@ -410,12 +387,12 @@ static void make_summary(const struct session *session, const struct export_form
 	output_path(session, format, path, sizeof(path));
 	/* Below the current directory, show the short form that users type. */
 	if (getcwd(directory, sizeof(directory))) {
-		length = strlen(directory);
+		size_t length = strlen(directory);
 		if (strncmp(path, directory, length) == 0 && path[length] == '/')
 			shown = path + length + 1;
 	}
 	/* A shell has to see the star. */
-	parts = strstr(shown, ".part_*.");
+	const char *parts = strstr(shown, ".part_*.");
 	if (parts)
 		path[parts - path] = '\0';
 	if (is_trace)

@@ -1,8 +1,6 @@
 /* Mode "periodic_flushing": writing phases when they end. */
 #include "record/session/session_parts.h"
 
-#include <stdlib.h>
-#include <string.h>
 #include <strings.h>
 
 #include "base/message.h"
@@ -17,7 +15,6 @@ int periodic_flush_read_mode(const char *backend, const char *mode, bool is_trac
 {
 	size_t length = strcspn(mode, ":");
 	const char *option = mode[length] ? mode + length + 1 : "";
-	const struct export_format *format;
 
 	*format_out = NULL;
 	if (length != strlen(MODE) || strncasecmp(mode, MODE, length) != 0)
@@ -27,7 +24,7 @@ int periodic_flush_read_mode(const char *backend, const char *mode, bool is_trac
 			       "%s: unsupported option key: %.*s; " MODE " has the option format",
 			       backend, (int)strcspn(option, "=:"), option);
 	option += *option ? strlen(FORMAT) : 0;
-	format = output_format_find(option, is_trace, err);
+	const struct export_format *format = output_format_find(option, is_trace, err);
 	if (!format || !format->write)
 		return err_set(err, PROTON_E_INVALID, "%s: unsupported format: %s; available%s",
 			       backend, option,

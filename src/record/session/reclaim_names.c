@@ -100,11 +100,9 @@ static bool take_out(uint32_t limit)
 
 void reclaim_names(void)
 {
-	uint32_t limit;
-
 	if (!is_due() || thread_is_in_section())
 		return;
-	limit = first_kept_tick();
+	uint32_t limit = first_kept_tick();
 	if (limit == last_tick)
 		return;
 	/* If all names of a program recur, do not scan them at every clear. */

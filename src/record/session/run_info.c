@@ -2,8 +2,6 @@
 #include "record/session/session_parts.h"
 
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include <libproton/proton.h>
@@ -91,12 +89,11 @@ static const char *field_at(const char *text, int number)
 static bool read_ancestor(pid_t pid, struct ancestor *out)
 {
 	char path[48], text[1024];
-	char *name, *end;
 
 	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
 	read_beginning(path, text, sizeof(text));
-	name = strchr(text, '(');
-	end = strrchr(text, ')'); /* the name may have parentheses */
+	char *name = strchr(text, '(');
+	char *end = strrchr(text, ')'); /* the name may have parentheses */
 	if (!name || !end || end < name)
 		return false;
 	out->parent = (pid_t)strtol(field_at(end + 1, 2), NULL, 10);
@@ -116,12 +113,11 @@ static enum answer has_variable(pid_t pid, const char *variable)
 	enum answer answer = NO;
 	size_t length = strlen(variable);
 	size_t capacity = 0;
-	char *entry = NULL;
+	AUTO_FREE char *entry = NULL;
 	char path[48];
-	FILE *file;
 
 	snprintf(path, sizeof(path), "/proc/%d/environ", (int)pid);
-	file = fopen(path, "re");
+	FILE *file = fopen(path, "re");
 	if (!file)
 		return UNKNOWN;
 	while (answer == NO && getdelim(&entry, &capacity, '\0', file) > 0)
@@ -129,7 +125,6 @@ static enum answer has_variable(pid_t pid, const char *variable)
 			answer = YES;
 	if (ferror(file))
 		answer = UNKNOWN;
-	free(entry);
 	fclose(file);
 	return answer;
 }
@@ -200,7 +195,6 @@ static void add_number(struct store *store, const char *key, uint32_t value)
 static void describe_rank(struct store *store)
 {
 	struct rank_identity identity;
-	const char *variable;
 	char id[ID_MAX] = "";   /* equal in all ranks of a launch, mostly not in others */
 	char launcher[96] = ""; /* equal in all ranks of a launch on a machine */
 
@@ -216,7 +210,7 @@ static void describe_rank(struct store *store)
 		add_number(store, "attempt", identity.attempt);
 	if (*identity.job)
 		store_info(store, "job", identity.job);
-	variable = identity.variable;
+	const char *variable = identity.variable;
 	read_variables(id, variable ? variable : "RANK");
 	/* Without torchrun, each rank may have been started from another shell. */
 	if (variable && (strcmp(variable, "RANK") != 0 || environment_get("TORCHELASTIC_RUN_ID")))

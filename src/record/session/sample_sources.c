@@ -7,7 +7,6 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -73,11 +72,10 @@ static bool walk_cache(const char *cache, bool (*visit)(void *user, const char *
 	while (directory && wants_more && clock_monotonic_ns() < end_ns) {
 		struct dirent *entry = readdir(directory);
 		char path[PATH_MAX];
-		int length;
 
 		if (!entry)
 			break;
-		length = snprintf(path, sizeof(path), "%s/%s", cache, entry->d_name);
+		int length = snprintf(path, sizeof(path), "%s/%s", cache, entry->d_name);
 		if (length > 0 && (size_t)length < sizeof(path) && entry->d_name[0] != '.')
 			wants_more = visit(user, path);
 	}
@@ -180,17 +178,14 @@ static bool is_content(const char *path, const struct profile_code_object *objec
 {
 	const struct file_limits limits = {.max_bytes = object->length};
 	struct stat st;
-	char *bytes;
+	AUTO_FREE char *bytes = NULL;
 	size_t length;
-	bool is_equal;
 
 	if (stat(path, &st) != 0 || !S_ISREG(st.st_mode) ||
 	    (uint64_t)st.st_size != object->length ||
 	    file_read_all(path, &limits, &bytes, &length, NULL) != PROTON_OK)
 		return false;
-	is_equal = length == object->length && memcmp(bytes, object->bytes, length) == 0;
-	free(bytes);
-	return is_equal;
+	return length == object->length && memcmp(bytes, object->bytes, length) == 0;
 }
 
 /* Looks for the wanted cubins in one directory of the cache; each kernel has one. */
@@ -241,7 +236,7 @@ static size_t store_file(struct store *store, const char *path, size_t space)
 	/* Without O_NONBLOCK, opening a pipe would wait for its writer. */
 	int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
 	struct stat st;
-	char *bytes = NULL;
+	AUTO_FREE char *bytes = NULL;
 	ssize_t length = 0;
 
 	if (fd < 0)
@@ -257,7 +252,6 @@ static size_t store_file(struct store *store, const char *path, size_t space)
 		else
 			store_samples_source(store, path, NULL, (uint64_t)st.st_size, 0);
 	}
-	free(bytes);
 	close(fd);
 	return length > 0 ? (size_t)length : 0;
 }

@@ -14,10 +14,8 @@
 /* Removes a session from the registry; nothing is recorded into it from then on. */
 static struct session *retire_session(int id)
 {
-	struct session *session;
-
 	pthread_mutex_lock(&registry.lock);
-	session = registry_next(NULL, id);
+	struct session *session = registry_next(NULL, id);
 	if (session) {
 		pthread_mutex_lock(&session->lock);
 		session->is_live = false;
@@ -84,12 +82,11 @@ static int error_in_vain(const struct in_vain *in_vain, struct proton_error *err
 static int end_recording(int id, struct proton_error *err)
 {
 	const struct backend *backend = NULL;
-	struct session *session;
 	/* All sessions: records of other backends belong to this one as well. */
 	int status = registry_flush_backends(PROTON_ALL_SESSIONS, err);
 
 	pthread_mutex_lock(&registry.lock);
-	session = registry_next(NULL, id);
+	struct session *session = registry_next(NULL, id);
 	if (session) {
 		session->is_active = false;
 		session_publish();
@@ -104,13 +101,10 @@ static int end_recording(int id, struct proton_error *err)
 static int finalize_one(int id, const char *format_name, struct in_vain *in_vain,
 			struct proton_error *err)
 {
-	const struct export_format *format;
 	struct proton_error flushed = {0};
-	struct session *session;
-	int status;
 
 	flushed.status = end_recording(id, &flushed);
-	session = retire_session(id);
+	struct session *session = retire_session(id);
 	if (!session)
 		return PROTON_OK;
 	add_in_vain(session, &flushed, in_vain);
@@ -119,9 +113,10 @@ static int finalize_one(int id, const char *format_name, struct in_vain *in_vain
 	store_event_align(&session->store);
 	sample_sources_store(&session->store);
 	/* Both names were checked before, so this cannot fail. */
-	format = output_format_find(format_name && *format_name ? format_name : session->format,
-				    session->trace != 0, err);
-	status = output_finish(session, format, err);
+	const struct export_format *format =
+		output_format_find(format_name && *format_name ? format_name : session->format,
+				   session->trace != 0, err);
+	int status = output_finish(session, format, err);
 	MUTEX_HOLD(&registry.lock);
 	registry_free_texts(session);
 	registry.slots[session - registry.sessions] = SLOT_FREE;
@@ -132,7 +127,6 @@ static int finalize_one(int id, const char *format_name, struct in_vain *in_vain
 static int finalize(int id, const char *format_name, struct in_vain *in_vain,
 		    struct proton_error *err)
 {
-	const struct export_format *format;
 	struct session *session = NULL;
 	int ids[SESSION_MAX];
 	size_t count = 0;
@@ -143,7 +137,8 @@ static int finalize(int id, const char *format_name, struct in_vain *in_vain,
 	pthread_mutex_lock(&registry.lock);
 	while (status == PROTON_OK && (session = registry_next(session, id))) {
 		ids[count++] = session->id;
-		format = output_format_find(format_name, session->trace != 0, err);
+		const struct export_format *format =
+			output_format_find(format_name, session->trace != 0, err);
 		if (!format)
 			status = PROTON_E_INVALID;
 		else if (format_name && *format_name)
@@ -169,11 +164,10 @@ int proton_finalize(int id, const char *format, struct proton_error *err)
 {
 	struct proton_error why;
 	struct in_vain in_vain = {0};
-	int status;
 
 	if (proton_sessions_are_owned())
 		return PROTON_OK;
-	status = finalize(id, format, &in_vain, err);
+	int status = finalize(id, format, &in_vain, err);
 	if (error_in_vain(&in_vain, &why) == PROTON_OK)
 		return status;
 	if (status == PROTON_OK && in_vain.failure.status != PROTON_OK)
@@ -189,10 +183,9 @@ int proton_finalize_owned(const char *format, struct proton_error *err)
 	bool is_live = session_any_live();
 	struct proton_error why = {0};
 	struct in_vain in_vain = {0};
-	int status;
 
 	atomic_store_explicit(&registry.program_ends, true, memory_order_relaxed);
-	status = finalize(PROTON_ALL_SESSIONS, format, &in_vain, &why);
+	int status = finalize(PROTON_ALL_SESSIONS, format, &in_vain, &why);
 	if (status == PROTON_OK)
 		status = error_in_vain(&in_vain, &why);
 	if (status == PROTON_OK)

@@ -1,8 +1,6 @@
 /* Internal interface of the files that start, keep and end sessions. */
 #pragma once
 
-#include <stdbool.h>
-
 #include "base/err.h"
 #include "export/export.h"
 #include "record/sets/session.h"

@@ -1,7 +1,4 @@
 /* Starting, pausing and resuming sessions; session_end.c ends them. */
-#include <stdbool.h>
-#include <stdlib.h>
-#include <string.h>
 #include <strings.h>
 
 #include <libproton/proton.h>
@@ -45,8 +42,6 @@ static int settings_read(const struct proton_session_options *given, struct sett
 {
 	static const struct proton_session_options defaults = {.size = sizeof(defaults)};
 	const struct proton_session_options *o = given ? given : &defaults;
-	const struct export_format *format;
-	int status;
 
 	if (o->size != sizeof(*o))
 		return err_set(err, PROTON_E_INVALID,
@@ -75,7 +70,7 @@ static int settings_read(const struct proton_session_options *given, struct sett
 		out->flags |= PROTON_SESSION_RANKS;
 	if (target_env_no_clobber())
 		out->flags |= PROTON_SESSION_NO_CLOBBER;
-	format = output_format_find(out->format, out->is_trace, err);
+	const struct export_format *format = output_format_find(out->format, out->is_trace, err);
 	if (!format ||
 	    output_format_check(format, target_is_standard_output(out->name) ? NULL : out->name,
 				err))
@@ -83,8 +78,8 @@ static int settings_read(const struct proton_session_options *given, struct sett
 	out->backend = backend_select(o->backend, err);
 	if (!out->backend)
 		return PROTON_E_INVALID;
-	status = periodic_flush_read_mode(out->backend->name, out->mode, out->is_trace,
-					  &out->periodic, err);
+	int status = periodic_flush_read_mode(out->backend->name, out->mode, out->is_trace,
+					      &out->periodic, err);
 	if (status != PROTON_OK || !out->periodic)
 		return status != PROTON_OK ? status : out->backend->check_mode(out->mode, err);
 	if (target_is_standard_output(out->name))
@@ -179,9 +174,7 @@ static int prepare_process(struct proton_error *err)
 
 	if (status != PROTON_OK || prepared)
 		return status;
-	status = session_prepare(err);
-	if (status != PROTON_OK)
-		return status;
+	TRY(session_prepare(err));
 	pthread_atfork(on_fork, on_parent, on_child);
 	for (int i = 0; i < EXITING_THREADS_MAX; i++)
 		atexit(finalize_at_exit);
@@ -236,10 +229,8 @@ static bool agrees_on_scopes(const struct settings *settings)
 static int open_session(const struct settings *settings, const char *path, struct session **out,
 			struct proton_error *err)
 {
-	struct session *session;
 	uint32_t trace = settings->is_trace ? free_trace() : 0;
 	uint32_t slot = 0;
-	int status;
 
 	while (slot < SESSION_MAX && registry.slots[slot] != SLOT_FREE)
 		slot++;
@@ -255,7 +246,7 @@ static int open_session(const struct settings *settings, const char *path, struc
 	if (settings->is_trace && !trace)
 		return err_set(err, PROTON_E_STATE,
 			       "cannot start: the limit of %u live traces is reached", TRACE_MAX);
-	session = &registry.sessions[slot];
+	struct session *session = &registry.sessions[slot];
 	session->path = path ? strdup(path) : NULL;
 	session->mode = strdup(settings->mode);
 	session->format = strdup(settings->format);
@@ -269,7 +260,7 @@ static int open_session(const struct settings *settings, const char *path, struc
 	session->is_ranked = settings->is_ranked;
 	session->has_kept_earlier = false;
 	session->snapshots = 0;
-	status = path && !session->path ? err_nomem(err) : open_store(session, err);
+	int status = path && !session->path ? err_nomem(err) : open_store(session, err);
 	if (status != PROTON_OK) {
 		registry_free_texts(session);
 		return status;
@@ -304,13 +295,11 @@ static int add_session(const struct settings *settings, const char *path, int *i
 		       struct proton_error *err)
 {
 	struct session *session = NULL;
-	int status = open_session(settings, path, &session, err);
 
-	if (status != PROTON_OK)
-		return status;
+	TRY(open_session(settings, path, &session, err));
 	pthread_mutex_unlock(&registry.lock);
-	status = backend_use_take(settings->backend, settings->mode,
-				  settings->flags & PROTON_SESSION_MEMORY, err);
+	int status = backend_use_take(settings->backend, settings->mode,
+				      settings->flags & PROTON_SESSION_MEMORY, err);
 	pthread_mutex_lock(&registry.lock);
 	if (status == PROTON_OK) {
 		run_info_add_backend(session);
@@ -407,7 +396,6 @@ int proton_start(const struct proton_session_options *options, int *session_out,
 		 struct proton_error *err)
 {
 	struct settings settings = {0};
-	struct session *session;
 	char *path = NULL;
 	int status;
 	int id = 0;
@@ -427,7 +415,7 @@ int proton_start(const struct proton_session_options *options, int *session_out,
 		status = name_output(&settings, &path, err);
 	if (status != PROTON_OK)
 		goto out;
-	session = path ? find_path(path) : NULL;
+	struct session *session = path ? find_path(path) : NULL;
 	if (session) {
 		session->is_active = true;
 		session_publish();
@@ -477,13 +465,9 @@ static void complete_phases(int id)
 int proton_activate(int id, struct proton_error *err)
 {
 	/* Before it is active: launches then have records. Again: it may have rested since. */
-	int status = wake_backends(id, err);
-
-	if (status == PROTON_OK)
-		status = set_active(id, true, err);
-	if (status == PROTON_OK)
-		status = wake_backends(id, err);
-	return status;
+	TRY(wake_backends(id, err));
+	TRY(set_active(id, true, err));
+	return wake_backends(id, err);
 }
 
 int proton_deactivate(int id, bool flush, struct proton_error *err)

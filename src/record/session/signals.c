@@ -13,9 +13,6 @@
 #include <errno.h>
 #include <semaphore.h>
 #include <signal.h>
-#include <stdatomic.h>
-#include <stdbool.h>
-#include <string.h>
 #include <unistd.h>
 
 #include <libproton/proton.h>
@@ -78,13 +75,10 @@ static void *wait_for_signals(void *unused)
 	sigset_t one;
 
 	for (;;) {
-		proton_signal_fn end;
-		int number;
-
 		if (sem_wait(&arrival) < 0)
 			continue;
-		number = atomic_load(&arrived);
-		end = atomic_load(&first_call);
+		int number = atomic_load(&arrived);
+		proton_signal_fn end = atomic_load(&first_call);
 		if (end)
 			end();
 		finalize_and_report(end != NULL);
@@ -127,7 +121,6 @@ static int install(int number, struct proton_error *err)
 static int start_watching(struct proton_error *err)
 {
 	static const int numbers[] = {SIGTERM, SIGHUP, SIGINT};
-	int failed;
 	int status = PROTON_OK;
 
 	if (owner == getpid())
@@ -136,7 +129,7 @@ static int start_watching(struct proton_error *err)
 		return err_errno(err, errno, "cannot set up signal handling");
 	summary_note_signal(false);
 	atomic_store(&arrived, 0);
-	failed = own_thread_start(&handler_thread, wait_for_signals, NULL);
+	int failed = own_thread_start(&handler_thread, wait_for_signals, NULL);
 	if (failed)
 		return err_errno(err, failed, "cannot set up signal handling");
 	pthread_detach(handler_thread);

@@ -3,7 +3,6 @@
 #include "record/session/session_parts.h"
 
 #include <inttypes.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -60,7 +59,7 @@ void summary_make(const struct session *session, const char *hint)
 			   store_counters_get(store, COUNTER_INSIDE);
 	bool has_hint = !has_kernels && session->backend->no_kernels;
 	const char *no_kernels = has_hint ? session->backend->no_kernels() : NULL;
-	struct out out;
+	AT_END(out_fini) struct out out;
 
 	out_init(&out, -1);
 	if (has_kernels || store_context_count(store)) {
@@ -89,7 +88,6 @@ void summary_make(const struct session *session, const char *hint)
 	is_last_taken = false;
 	is_last_late = atomic_load(&ending_process) == getpid();
 	pthread_mutex_unlock(&lock);
-	out_fini(&out);
 }
 
 void proton_last_summary(char *text, size_t capacity)
@@ -101,11 +99,10 @@ void proton_last_summary(char *text, size_t capacity)
 
 bool summary_take(bool is_early_wanted, char *text, size_t capacity, bool *was_taken_out)
 {
-	bool is_here;
-
 	MUTEX_HOLD(&lock);
 	*was_taken_out = is_last_taken;
-	is_here = *last && !is_last_quiet && !is_last_taken && (is_early_wanted || is_last_late);
+	bool is_here = *last && !is_last_quiet && !is_last_taken &&
+		       (is_early_wanted || is_last_late);
 	if (is_here) {
 		snprintf(text, capacity, "%s", last);
 		*last = '\0';

@@ -1,9 +1,6 @@
 /* Recorder interface for backends: additions to sessions beside kernels. From any thread. */
 #pragma once
 
-#include <stdbool.h>
-#include <stdint.h>
-
 #include <libproton/proton.h>
 
 #include "record/backend.h"

@@ -48,10 +48,8 @@ struct session *registry_lock_next(struct session *previous)
 
 struct session *registry_get(int id, struct proton_error *err)
 {
-	struct session *session;
-
 	pthread_mutex_lock(&registry.lock);
-	session = id == PROTON_ALL_SESSIONS ? NULL : registry_next(NULL, id);
+	struct session *session = id == PROTON_ALL_SESSIONS ? NULL : registry_next(NULL, id);
 	if (!session) {
 		pthread_mutex_unlock(&registry.lock);
 		err_set(err, PROTON_E_RANGE,

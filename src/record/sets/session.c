@@ -1,13 +1,10 @@
 /* Published session sets, and the locks of sessions. */
 #include "record/sets/session.h"
 
-#include <string.h>
-
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/message.h"
 #include "base/mutex.h"
-#include "base/region.h"
 
 #define CONFIG_UNIT 8u              /* a config's id is its offset divided by this */
 #define CONFIG_RESERVE (4ull << 30) /* ids stay below CONFIG_TRACED */
@@ -130,7 +127,6 @@ static uint32_t find_or_add(const struct config *wanted)
 {
 	size_t bytes = config_bytes(wanted);
 	uint32_t *ways = recent[hash_bytes(wanted, bytes) % RECENT_SETS].ids;
-	uint32_t id;
 
 	for (uint32_t way = 0; way < RECENT_WAYS; way++) {
 		const struct config *known = session_config_get(ways[way]);
@@ -140,7 +136,7 @@ static uint32_t find_or_add(const struct config *wanted)
 	}
 	if (!region_reaches(&config_space, config_used + bytes))
 		return 0;
-	id = (uint32_t)(config_used / CONFIG_UNIT);
+	uint32_t id = (uint32_t)(config_used / CONFIG_UNIT);
 	memcpy((char *)config_space.base + config_used, wanted, bytes);
 	config_used += bytes;
 	memmove(ways + 1, ways, (RECENT_WAYS - 1) * sizeof(*ways));

@@ -7,8 +7,6 @@
 #pragma once
 
 #include <pthread.h>
-#include <stdatomic.h>
-#include <stdbool.h>
 
 #include "base/region.h"
 #include "export/export.h"

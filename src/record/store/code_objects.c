@@ -2,10 +2,6 @@
 #include "base/mutex.h"
 #include "record/store/devices.h"
 
-#include <stdatomic.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/array.h"
 #include "base/map.h"
 

@@ -2,7 +2,6 @@
 #include "record/store/devices.h"
 
 #include <stdatomic.h>
-#include <stddef.h>
 #include <string.h>
 
 #include "base/mutex.h"
@@ -13,10 +12,10 @@ static _Atomic uint32_t device_count;
 
 uint32_t devices_add(const struct device *device)
 {
-	uint32_t count, found;
+	uint32_t found;
 
 	MUTEX_HOLD(&devices_lock);
-	count = atomic_load_explicit(&device_count, memory_order_relaxed);
+	uint32_t count = atomic_load_explicit(&device_count, memory_order_relaxed);
 	for (found = 0; found < count; found++)
 		if (devices[found].id == device->id &&
 		    strcmp(devices[found].type, device->type) == 0)

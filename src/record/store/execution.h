@@ -1,10 +1,6 @@
 /* Execution record: one kernel, memory copy or memset on a device, from a backend to the stores. */
 #pragma once
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
 #include <libproton/proton.h>
 
 #include "format/rows.h" /* struct launch_config */

@@ -3,7 +3,6 @@
 #include "record/store/devices.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/hash.h"
 

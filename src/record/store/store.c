@@ -2,13 +2,10 @@
 #include "record/store/store.h"
 
 #include <stdio.h>
-#include <string.h>
 
 #include "base/array.h"
 #include "base/message.h"
 #include "model/load.h"
-#include "record/names/frames.h"
-#include "record/store/devices.h"
 #include "record/store/store_rows.h"
 
 void *store_append(struct store *store, enum table_id table, uint64_t rows)
@@ -135,7 +132,6 @@ bool store_rename(struct store *store, uint32_t frame, bool has_moved)
 	struct row_frame *row = profile_file_rows(&store->file, TABLE_FRAMES);
 	uint32_t length;
 	const char *text = frames_text(frames_get(frame)->name, &length);
-	uint32_t name;
 
 	if (!known || !*known)
 		return true;
@@ -147,7 +143,7 @@ bool store_rename(struct store *store, uint32_t frame, bool has_moved)
 			     reused_names_of(frame)->capacity, text, length);
 		return true;
 	}
-	name = new_name(store, frame);
+	uint32_t name = new_name(store, frame);
 	if (name)
 		__atomic_store_n(&row->name, name, __ATOMIC_RELEASE);
 	return name != 0;
@@ -159,7 +155,6 @@ static uint32_t frame_of(struct store *store, uint32_t frame)
 	uint32_t *known = store_map_reach(&store->frame_of_frame, frame);
 	const struct row_frame *source = frames_get(frame);
 	struct row_frame row = {.kind = source->kind, .line = source->line};
-	uint32_t index;
 
 	if (!known || *known)
 		return known ? *known : 0;
@@ -168,7 +163,7 @@ static uint32_t frame_of(struct store *store, uint32_t frame)
 	row.file = store_string(store, source->file);
 	if ((!row.name && source->name) || (!row.file && source->file))
 		return 0; /* a frame without its name would be wrong, not just missing */
-	index = store_new_rows(store, TABLE_FRAMES, 1);
+	uint32_t index = store_new_rows(store, TABLE_FRAMES, 1);
 	if (!index)
 		return 0;
 	store_frame_rows(store)[index] = row;
@@ -191,18 +186,17 @@ uint32_t store_node(struct store *store, uint32_t context, uint32_t epoch)
 	while (!map[context]) {
 		uint32_t missing = context;
 		uint32_t parent = context_tree_get(missing).parent;
-		uint32_t frame, row;
 
 		while (parent != PROTON_CONTEXT_ROOT && !map[parent]) {
 			missing = parent;
 			parent = context_tree_get(missing).parent;
 		}
-		frame = frame_of(store, context_tree_get(missing).frame);
+		uint32_t frame = frame_of(store, context_tree_get(missing).frame);
 		if (!frame) {
 			store_counters_add(store, COUNTER_LOST_STORAGE, 1);
 			return NODE_NONE;
 		}
-		row = store_new_row(store, TABLE_NODES);
+		uint32_t row = store_new_row(store, TABLE_NODES);
 		if (!row)
 			return NODE_NONE;
 		store_node_rows(store)[row] = (struct row_node){
@@ -240,12 +234,11 @@ uint32_t store_make_node(struct store *store, uint32_t context, uint32_t epoch)
 static void mark_entered(struct store *store, uint32_t node)
 {
 	struct row_node *row = &store_node_rows(store)[node];
-	bool first_is_cleared, last_is_cleared;
 
 	if (row->last_epoch == store->epoch)
 		return;
-	first_is_cleared = store_epoch_rows(store)[row->first_epoch].flags & EPOCH_CLEARED;
-	last_is_cleared = store_epoch_rows(store)[row->last_epoch].flags & EPOCH_CLEARED;
+	bool first_is_cleared = store_epoch_rows(store)[row->first_epoch].flags & EPOCH_CLEARED;
+	bool last_is_cleared = store_epoch_rows(store)[row->last_epoch].flags & EPOCH_CLEARED;
 	if (first_is_cleared) {
 		row->first_epoch = last_is_cleared ? store->epoch : row->last_epoch;
 	} else if (row->last_epoch != row->first_epoch && !last_is_cleared) {
@@ -289,16 +282,14 @@ static void store_device_info(struct store *store, const struct device *device)
 
 uint32_t store_device(struct store *store, uint32_t device)
 {
-	const struct device *source;
-	struct row_device *row;
 	uint64_t index = store->file.tables[TABLE_DEVICES].rows;
 
 	if (device < DEVICE_MAX && store->device_rows[device])
 		return store->device_rows[device] - 1;
-	source = device < DEVICE_MAX ? devices_get(device) : NULL;
+	const struct device *source = device < DEVICE_MAX ? devices_get(device) : NULL;
 	if (!source)
 		return UINT32_MAX;
-	row = profile_file_append(&store->file, TABLE_DEVICES, 1);
+	struct row_device *row = profile_file_append(&store->file, TABLE_DEVICES, 1);
 	if (!row)
 		return UINT32_MAX;
 	*row = (struct row_device){
@@ -335,22 +326,21 @@ static void add_memory_bytes(struct store *store, uint32_t context, uint32_t epo
 void store_kernel(struct store *store, uint32_t context, uint32_t scopes, uint32_t epoch,
 		  const struct execution *execution)
 {
-	uint32_t node, device_row, at;
-
 	if (execution->end_ns < execution->start_ns) {
 		store_counters_add(store, COUNTER_LOST_TIME, 1);
 		return;
 	}
 	if (store_epoch_is_cleared(store, epoch))
 		return;
-	node = store_node(store, context, epoch);
-	device_row = node == NODE_NONE ? UINT32_MAX : store_device(store, execution->device);
+	uint32_t node = store_node(store, context, epoch);
+	uint32_t device_row = node == NODE_NONE ? UINT32_MAX
+						: store_device(store, execution->device);
 	if (device_row == UINT32_MAX) {
 		if (node != NODE_NONE)
 			store_counters_add(store, COUNTER_LOST_STORAGE, 1);
 		return;
 	}
-	at = store_lists_find(store, LIST_KERNELS, node, device_row, epoch);
+	uint32_t at = store_lists_find(store, LIST_KERNELS, node, device_row, epoch);
 	if (!at) {
 		at = store_lists_new(store, LIST_KERNELS, device_row, epoch);
 		if (!at)
@@ -433,10 +423,8 @@ static struct region *space_at(struct store *store, size_t i)
 
 int store_init(struct store *store, const char *path, bool is_own, struct proton_error *err)
 {
-	int status;
-
 	*store = (struct store){0};
-	status = profile_file_create(&store->file, path, is_own, err);
+	int status = profile_file_create(&store->file, path, is_own, err);
 	if (status != PROTON_OK)
 		return status;
 	for (int i = 0; i < LIMITS_COUNTS; i++)

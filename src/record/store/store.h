@@ -1,10 +1,6 @@
 /* Store of one session: its file's rows, and maps to them. Calls need the session's lock. */
 #pragma once
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
 #include <libproton/proton.h>
 
 #include "base/err.h"

@@ -88,16 +88,14 @@ bool store_add_kernel(const struct store *store, uint32_t context, uint32_t epoc
 			: 0;
 	uint32_t node = store_find_node(store, context);
 	uint64_t duration_ns = execution->end_ns - execution->start_ns;
-	struct row_kernel *row;
-	uint32_t at;
 
 	if (!device || (!node && context != PROTON_CONTEXT_ROOT) || !is_open(store, epoch) ||
 	    execution->end_ns < execution->start_ns || execution->is_memory ||
 	    execution->function || (store->trace_serial && !execution->is_of_host) ||
 	    store_collectives_has(store, node))
 		return false;
-	at = store_lists_find(store, LIST_KERNELS, node, device - 1, epoch);
-	row = &store_kernel_rows(store)[at];
+	uint32_t at = store_lists_find(store, LIST_KERNELS, node, device - 1, epoch);
+	struct row_kernel *row = &store_kernel_rows(store)[at];
 	if (!at || !__atomic_load_n(&row->histogram, __ATOMIC_ACQUIRE) ||
 	    !store_config_add(store, at, &execution->config, duration_ns, is_shared))
 		return false;
@@ -160,13 +158,12 @@ uint32_t store_add_metric(const struct store *store, uint32_t context, uint32_t 
 	const uint32_t *known = store_map_at(&store->metric_of_name, name);
 	uint32_t row = known ? __atomic_load_n(known, __ATOMIC_ACQUIRE) : 0;
 	uint32_t node = store_find_node(store, context);
-	uint32_t at;
 
 	if (!row || (!node && context != PROTON_CONTEXT_ROOT) || !is_open(store, epoch) ||
 	    metrics[--row].type != (uint16_t)metric->type ||
 	    (metric->type != PROTON_METRIC_INT64 && metric->type != PROTON_METRIC_DOUBLE))
 		return 0;
-	at = store_lists_find(store, LIST_VALUES, node, row, epoch);
+	uint32_t at = store_lists_find(store, LIST_VALUES, node, row, epoch);
 	if (!at || !store_add_number(&store_value_rows(store)[at], metric,
 				     metrics[row].flags & METRIC_PROPERTY, is_shared))
 		return 0; /* or clamped at its end, which is a loss */

@@ -11,7 +11,6 @@
 #include <pthread.h>
 #include <regex.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "base/array.h"
 #include "base/environment.h"
@@ -207,11 +206,9 @@ static void append_row(struct store *store, struct collective_series *series, ui
 static void add_collective(struct store *store, struct collective_series *series, uint32_t epoch,
 			   uint32_t flags, uint64_t duration_ns)
 {
-	uint32_t number;
-
 	if (!series || series->count == UINT32_MAX)
 		return;
-	number = series->count++;
+	uint32_t number = series->count++;
 	series->epoch = epoch;
 	if (number & (series->stride - 1))
 		return;

@@ -6,7 +6,6 @@
  *
  * Rows are made and linked under the session's lock; threads without it only find them.
  */
-#include <string.h>
 
 #include "record/store/store_rows.h"
 
@@ -15,9 +14,7 @@ static uint32_t make_config(struct store *store, uint32_t kernel, uint32_t last,
 			    const struct launch_config *config)
 {
 	struct row_config *rows = store_config_rows(store);
-	uint32_t flags = 0;
-	uint32_t others = 0;
-	uint32_t own = 0;
+	uint32_t flags = 0, others = 0, own = 0;
 	uint32_t at = last;
 
 	if (last) {
@@ -74,13 +71,12 @@ bool store_config_add(const struct store *store, uint32_t kernel,
 {
 	struct row_config *rows = store_config_rows(store);
 	uint32_t *last = store_map_at(&store->config_of_kernel, kernel);
-	uint32_t known, at;
 
 	if (!config->grid[0]) /* the backend does not know it */
 		return true;
 	/* acquire: pairs with store_config() */
-	known = last ? __atomic_load_n(last, __ATOMIC_ACQUIRE) : 0;
-	at = known ? find_config(rows, known, config) : 0;
+	uint32_t known = last ? __atomic_load_n(last, __ATOMIC_ACQUIRE) : 0;
+	uint32_t at = known ? find_config(rows, known, config) : 0;
 	if (!at)
 		return false;
 	if (at != known)
@@ -92,16 +88,14 @@ bool store_config_add(const struct store *store, uint32_t kernel,
 void store_config(struct store *store, uint32_t kernel, const struct launch_config *config,
 		  uint64_t duration_ns)
 {
-	uint32_t *last, at;
-
 	if (store_config_add(store, kernel, config, duration_ns, store->is_shared))
 		return;
-	last = store_map_reach(&store->config_of_kernel, kernel);
+	uint32_t *last = store_map_reach(&store->config_of_kernel, kernel);
 	if (!last) {
 		store_counters_add(store, COUNTER_LOST_STORAGE, 1);
 		return;
 	}
-	at = make_config(store, kernel, __atomic_load_n(last, __ATOMIC_RELAXED), config);
+	uint32_t at = make_config(store, kernel, __atomic_load_n(last, __ATOMIC_RELAXED), config);
 	if (!at)
 		return;
 	/* release: pairs with store_config_add() */

@@ -1,5 +1,4 @@
 /* Counters of a session: their names and values. */
-#include <string.h>
 
 #include "record/store/store_rows.h"
 

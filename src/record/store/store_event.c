@@ -1,7 +1,4 @@
 /* Trace events of a session; rows for the program's threads are filled by thread_trace.c. */
-#include <stdatomic.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/array.h"
 #include "base/clock.h"
@@ -83,14 +80,14 @@ static uint32_t launch_of(struct store *store, const struct launch_config *confi
 {
 	struct row_launch wanted = {.config = *config};
 	struct row_launch *rows = profile_file_rows(&store->file, TABLE_LAUNCHES);
-	uint32_t *cached, row;
 
 	if (!config->grid[0])
 		return 0; /* unknown */
-	cached = &store->launches[hash_bytes(&wanted, sizeof(wanted)) % STORE_LAUNCH_CACHE];
+	uint32_t *cached =
+		&store->launches[hash_bytes(&wanted, sizeof(wanted)) % STORE_LAUNCH_CACHE];
 	if (*cached && memcmp(&rows[*cached], &wanted, sizeof(wanted)) == 0)
 		return *cached;
-	row = store_new_row(store, TABLE_LAUNCHES);
+	uint32_t row = store_new_row(store, TABLE_LAUNCHES);
 	if (!row)
 		return 0;
 	rows[row] = wanted;
@@ -273,8 +270,8 @@ bool store_event_add_intra(struct store *store, const struct intra_launch *launc
 		.node = make_node(store, launch->where, epoch, wants_source),
 		.start_ns = UINT64_MAX,
 	};
-	uint32_t *nodes = calloc(launch->node_count + 1, sizeof(*nodes));
-	uint32_t *lanes = calloc(launch->unit_count + 1, sizeof(*lanes));
+	AUTO_FREE uint32_t *nodes = calloc(launch->node_count + 1, sizeof(*nodes));
+	AUTO_FREE uint32_t *lanes = calloc(launch->unit_count + 1, sizeof(*lanes));
 	bool has_memory = nodes && lanes;
 
 	if (has_memory && span.node &&
@@ -289,7 +286,6 @@ bool store_event_add_intra(struct store *store, const struct intra_launch *launc
 			store_counters_add(store, COUNTER_LOST_STORAGE, count - 1);
 		}
 	}
-	FREE_ALL(nodes, lanes);
 	return has_memory;
 }
 
@@ -348,12 +344,11 @@ void store_event_align(struct store *store)
 	ARRAY_SORT(store->spans, store->span_count, compare_spans);
 	for (uint64_t row = 1; row < rows; row++) {
 		const struct row_event *event = store_event_at(store, (uint32_t)row);
-		struct intra_span *span;
 
 		/* acquire: a thread that fills a row stores the kind last */
 		if (__atomic_load_n(&event->kind, __ATOMIC_ACQUIRE) != EVENT_KERNEL || !event->link)
 			continue;
-		span = find_span(store, event->link, event->node);
+		struct intra_span *span = find_span(store, event->link, event->node);
 		if (span)
 			move_span(store, span, event);
 	}

@@ -7,7 +7,6 @@
  * still needed is remembered, and rows before it cannot be needed again. A chunk of samples becomes
  * free when the events of all of its samples are.
  */
-#include <string.h>
 
 #include "base/array.h"
 #include "record/store/store_rows.h"

@@ -101,19 +101,18 @@ uint32_t store_lists_new(struct store *store, enum store_list list, uint32_t of,
 	uint32_t stripe = store->stripe % STORE_STRIPES;
 	struct free_rows *rows = store->free_rows[list];
 	struct free_rows *own = &rows[stripe];
-	uint32_t *words, row;
 
 	if (!own->first && own->next == own->end &&
 	    !((own->end || !store->is_shared) && take_others(rows, stripe)) &&
 	    !add_rows(store, list, own))
 		return 0;
-	row = own->first;
+	uint32_t row = own->first;
 	if (row)
 		own->first = place_of(store, list, row)->of_epoch;
 	else
 		row = own->next++;
 	place_of(store, list, row)->stripe = stripe;
-	words = store_list_row(store, list, row);
+	uint32_t *words = store_list_row(store, list, row);
 	memset(words, 0, profile_row_bytes[tables[list]]);
 	if (list == LIST_KERNELS)
 		store_windows_forget_kernel(&store->windows, row);

@@ -1,6 +1,5 @@
 /* Metric values of a session: finding a metric's row, and adding values of each type. */
 #include <inttypes.h>
-#include <string.h>
 
 #include "model/clamped.h"
 #include "record/names/frames.h"
@@ -24,13 +23,12 @@ static uint32_t metric_of(struct store *store, uint32_t name, uint16_t type)
 	uint16_t flags = (uint16_t)parsed.flags;
 	uint64_t row = 0;
 	bool is_known = false;
-	uint32_t text;
 
 	if (!region_holds(&store->metric_of_name, (name + 1ull) * sizeof(*map)))
 		return UINT32_MAX;
 	if (map[name] && rows[map[name] - 1].type == type)
 		return map[name] - 1;
-	text = store_string(store, parsed.text);
+	uint32_t text = store_string(store, parsed.text);
 	if (!text && parsed.text)
 		return UINT32_MAX;
 	for (; row < count && !(rows[row].name == text && rows[row].type == type); row++) {
@@ -107,11 +105,10 @@ void store_metric_drop_vector(struct store *store, const struct row_value *value
 {
 	const struct row_metric *rows = store_metric_rows(store);
 	uint64_t *words = profile_file_rows(&store->file, TABLE_VECTORS);
-	struct free_vectors *unused;
 
 	if (value->metric == METRIC_ENTERED || !is_vector(rows[value->metric].type))
 		return;
-	unused = free_vectors_of(store, words[value->as.vector]);
+	struct free_vectors *unused = free_vectors_of(store, words[value->as.vector]);
 	if (!unused)
 		return;
 	words[value->as.vector + 1] = unused->first;
@@ -153,15 +150,14 @@ static void add_vector(struct store *store, uint64_t *words, const struct proton
 {
 	/* int64 and double are both words. */
 	const uint64_t *from = (const void *)metric->value.int64s;
-	uint64_t clamped;
 
 	if (replace) {
 		if (metric->count)
 			memcpy(words, from, metric->count * sizeof(*words));
 		return;
 	}
-	clamped = clamped_add_vector(words, from, metric->count,
-				     metric->type == PROTON_METRIC_DOUBLE_VECTOR);
+	uint64_t clamped = clamped_add_vector(words, from, metric->count,
+					      metric->type == PROTON_METRIC_DOUBLE_VECTOR);
 	if (clamped)
 		store_counters_add(store, COUNTER_LOST_RANGE, clamped);
 }
@@ -221,7 +217,6 @@ void store_metric_add_sample(struct store *store, uint32_t event, uint32_t name,
 {
 	uint32_t row = metric_of(store, name, (uint16_t)metric->type);
 	struct row_value value = {.metric = row};
-	uint32_t at;
 
 	if (row == UINT32_MAX)
 		return; /* counted when it was added to the node */
@@ -229,9 +224,9 @@ void store_metric_add_sample(struct store *store, uint32_t event, uint32_t name,
 		store_counters_add(store, COUNTER_LOST_STORAGE, 1);
 		return;
 	}
-	at = combine(store, &value, row, name, metric, NULL) == PROTON_OK
-		     ? store_event_rows_next(store, &store->own_samples, TABLE_SAMPLES)
-		     : 0;
+	uint32_t at = combine(store, &value, row, name, metric, NULL) == PROTON_OK
+			      ? store_event_rows_next(store, &store->own_samples, TABLE_SAMPLES)
+			      : 0;
 	if (at)
 		store_event_link_sample(store, event, at, &value);
 }
@@ -244,18 +239,14 @@ static int add_to_node(struct store *store, uint32_t node, uint32_t epoch, uint3
 	uint32_t row = metric_of(store, name, (uint16_t)metric->type);
 	struct row_value *rows = store_value_rows(store);
 	uint64_t vector = 0;
-	uint32_t at;
-	int status;
 
 	if (row == UINT32_MAX) {
 		store_counters_add(store, COUNTER_LOST_STORAGE, 1);
 		return PROTON_OK; /* warned once and counted, not an error of each call */
 	}
-	at = store_lists_find(store, LIST_VALUES, node, row, epoch);
+	uint32_t at = store_lists_find(store, LIST_VALUES, node, row, epoch);
 	if (!at) {
-		status = check_type(store, node, row, epoch, name, err);
-		if (status != PROTON_OK)
-			return status;
+		TRY(check_type(store, node, row, epoch, name, err));
 		if (is_vector(metric->type) && !new_vector(store, metric->count, &vector)) {
 			store_counters_add(store, COUNTER_LOST_STORAGE, 1);
 			return PROTON_OK;
@@ -284,11 +275,9 @@ void store_metric_add_doubles(struct store *store, uint32_t node, uint32_t epoch
 int store_metric(struct store *store, uint32_t context, uint32_t epoch, uint32_t name,
 		 const struct proton_metric *metric, struct proton_error *err)
 {
-	uint32_t node;
-
 	if (store_epoch_is_cleared(store, epoch))
 		return PROTON_OK;
-	node = store_node(store, context, epoch);
+	uint32_t node = store_node(store, context, epoch);
 	return node == NODE_NONE ? PROTON_OK
 				 : add_to_node(store, node, epoch, name, metric, true, err);
 }

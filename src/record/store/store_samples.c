@@ -1,9 +1,7 @@
 /* PC samples in a store. */
 #include "record/store/store.h"
 
-#include <stdatomic.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "base/hash.h"
 #include "record/store/devices.h"
@@ -113,15 +111,13 @@ static uint32_t function_row(struct store *store, uint32_t function)
 {
 	uint32_t *known = store_map_reach(&store->samples.function_rows, function);
 	const struct gpu_function *source = gpu_functions_get(function);
-	struct row_function *row;
-	uint32_t index;
 
 	if (!known || *known)
 		return known ? *known : 0;
-	index = store_new_rows(store, TABLE_FUNCTIONS, 1);
+	uint32_t index = store_new_rows(store, TABLE_FUNCTIONS, 1);
 	if (!index)
 		return 0;
-	row = &store_function_rows(store)[index];
+	struct row_function *row = &store_function_rows(store)[index];
 	row->crc = source->crc;
 	row->name = store_new_string(store, source->name, source->length);
 	store_commit(store, TABLE_FUNCTIONS);
@@ -169,7 +165,6 @@ bool store_samples_add(struct store *store, uint32_t context, uint32_t epoch,
 {
 	struct row_pc key = {.offset = sample->offset, .epoch = epoch};
 	uint32_t *reason = &store->samples.reasons[sample->reason];
-	uint32_t row;
 
 	key.function = function_row(store, sample->function);
 	if (key.function) {
@@ -184,7 +179,7 @@ bool store_samples_add(struct store *store, uint32_t context, uint32_t epoch,
 	key.reason = *reason;
 	if (context != PROTON_CONTEXT_ROOT)
 		key.node = store_node(store, context, epoch);
-	row = key.function && key.node != NODE_NONE ? pc_row(store, &key) : 0;
+	uint32_t row = key.function && key.node != NODE_NONE ? pc_row(store, &key) : 0;
 	if (!row)
 		return false;
 	store_pc_rows(store)[row].samples += sample->samples;

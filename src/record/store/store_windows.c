@@ -53,14 +53,13 @@ static void add_window(struct store *store, const struct record_window *window, 
 void store_windows_set(struct store *store, const struct record_window *window)
 {
 	uint64_t rows = store->file.tables[TABLE_KERNELS].rows;
-	uint32_t name;
 
 	store->windows.at = *window;
 	store->windows.has_any = true;
 	if (!window->close_ns)
 		return;
 	store->windows.at.open_ns = 0;
-	name = metric_names_add(ESTIMATES_METRIC);
+	uint32_t name = metric_names_add(ESTIMATES_METRIC);
 	if (name == METRIC_NAME_NONE ||
 	    (!store->windows.seen.base &&
 	     region_reserve(&store->windows.seen, SEEN_RESERVE, 1 << 20, 1, NULL) != PROTON_OK) ||

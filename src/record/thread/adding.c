@@ -9,7 +9,6 @@
 #include <sched.h>
 
 #include "base/mutex.h"
-#include "record/sets/session.h"
 #include "record/thread/thread_self.h"
 
 /* Values of session.owner; others are a thread's number + OWNER_FIRST. */
@@ -92,17 +91,14 @@ static void give_values(struct session *session, uint32_t owner)
 /* Makes the session shared by several threads, if it is still the same session. */
 static void share_store(struct session *session, uint32_t serial)
 {
-	uint32_t before;
-
 	MUTEX_HOLD(&adding_pause_lock);
-	before = take_values(session);
-	pthread_mutex_lock(&session->lock);
+	uint32_t before = take_values(session);
+	MUTEX_HOLD(&session->lock);
 	if (session->is_live && session->serial == serial) {
 		store_counters_share(&session->store);
 		before = OWNER_SHARED;
 	}
 	give_values(session, before);
-	pthread_mutex_unlock(&session->lock);
 }
 
 struct session *adding_lock(const struct config_entry *entry)

@@ -11,8 +11,6 @@
  */
 #pragma once
 
-#include <stdbool.h>
-
 #include "record/sets/session.h"
 #include "record/thread/thread_trace.h"
 

@@ -2,9 +2,6 @@
 #include "record/thread/captured.h"
 
 #include <math.h>
-#include <stdatomic.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/array.h"
 #include "base/clock.h"

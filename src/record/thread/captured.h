@@ -7,8 +7,6 @@
  */
 #pragma once
 
-#include <stdbool.h>
-
 #include <libproton/proton.h>
 
 #include "record/store/execution.h"

@@ -2,9 +2,6 @@
 #include "base/mutex.h"
 #include "record/thread/record_launch.h"
 
-#include <stdatomic.h>
-#include <string.h>
-
 #include "base/region.h"
 
 /* Launches in flight without overflow: CUPTI keeps about 300,000 records; some ids are not used. */
@@ -151,12 +148,10 @@ static struct slot *find_overflow(uint32_t number)
 
 static bool take_overflow(uint32_t number, struct correlation *out)
 {
-	struct slot *slot;
-
 	if (!atomic_load_explicit(&overflow_pushes, memory_order_acquire))
 		return false;
 	MUTEX_HOLD(&overflow_lock);
-	slot = find_overflow(number);
+	struct slot *slot = find_overflow(number);
 	if (slot) {
 		unpack_entry(slot, out);
 		out->launch = take_launch(&overflow_launches[slot - overflow], number);

@@ -1,8 +1,6 @@
 /* Device metrics: the public call, and conversion of values. */
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/array.h"
 #include "base/buf.h"
@@ -237,12 +235,9 @@ int proton_metrics_add_device(struct proton_context where,
 			      const struct proton_device_metric *metric, struct proton_error *err)
 {
 	const struct config *config = session_config_get(where.sessions);
-	const struct backend *backend;
 	struct device_metric reading;
-	int status = check_metric(metric, err);
 
-	if (status != PROTON_OK)
-		return status;
+	TRY(check_metric(metric, err));
 	reading = (struct device_metric){
 		.where = where,
 		.type = metric->type,
@@ -262,7 +257,7 @@ int proton_metrics_add_device(struct proton_context where,
 			       "metric %s: %u elements exceed the limit of %u bytes", metric->name,
 			       metric->count, PROTON_DEVICE_METRIC_MAX_BYTES);
 	reading.bytes = metric->count * element_bytes(metric->element);
-	backend = reader_of(config);
+	const struct backend *backend = reader_of(config);
 	if (!backend)
 		return err_set(err, PROTON_E_UNSUPPORTED,
 			       "metric %s: device memory can be read only with a GPU backend",

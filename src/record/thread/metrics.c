@@ -50,13 +50,11 @@ static int add_everywhere(struct proton_context where, const struct config *conf
 		const struct config_entry *entry = &config->entries[i];
 		uint32_t context = session_context(entry, where);
 		uint32_t row = event && entry->trace ? trace_event_row(event, entry->serial) : 0;
-		struct session *session;
 		struct adding adding;
-		uint32_t added;
 
 		if (adding_begin(entry, &adding)) {
-			added = store_add_metric(adding.store, context, entry->epoch, name, metric,
-						 adding.is_shared, adding.stripe);
+			uint32_t added = store_add_metric(adding.store, context, entry->epoch, name,
+							  metric, adding.is_shared, adding.stripe);
 			if (added && row) /* int64 and double are both words */
 				thread_trace_add_sample(
 					adding.thread, entry, row,
@@ -66,7 +64,7 @@ static int add_everywhere(struct proton_context where, const struct config *conf
 			if (added)
 				continue;
 		}
-		session = adding_lock(entry);
+		struct session *session = adding_lock(entry);
 		if (!session)
 			continue;
 		result = store_metric(&session->store, context, entry->epoch, name, metric, err);
@@ -98,12 +96,11 @@ int proton_metrics_add(struct proton_context where, const struct proton_metric *
 		       size_t count, struct proton_error *err)
 {
 	const struct config *config = session_config_get(where.sessions);
-	const struct trace_event *event;
 	int status = PROTON_OK;
 
 	if (!config->count)
 		return PROTON_OK;
-	event = where.sessions & CONFIG_TRACED ? open_event(where) : NULL;
+	const struct trace_event *event = where.sessions & CONFIG_TRACED ? open_event(where) : NULL;
 	for (size_t m = 0; m < count; m++) {
 		struct proton_error *first = status == PROTON_OK ? err : NULL;
 		int result = check_metric(&metrics[m], first);

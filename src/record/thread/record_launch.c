@@ -1,9 +1,6 @@
 /* Launches of a thread: ops (named by a hook), seen by a backend, CPU kernels; and their ends. */
 #include "record/thread/record_launch.h"
 
-#include <stdatomic.h>
-#include <string.h>
-
 #include "base/array.h"
 #include "base/clock.h"
 #include "record/names/frames.h"
@@ -96,11 +93,11 @@ bool record_is_in_op(void)
 	return thread_self && thread_self->in_op;
 }
 
-static _Atomic(proton_launch_observer_fn) launch_observer;
+_Atomic(proton_launch_observer_fn) record_launch_observer;
 
 void proton_launch_observer_set(proton_launch_observer_fn launched)
 {
-	atomic_store_explicit(&launch_observer, launched, memory_order_release);
+	atomic_store_explicit(&record_launch_observer, launched, memory_order_release);
 }
 
 /* The observer, if it wants the launch. */
@@ -108,7 +105,7 @@ static proton_launch_observer_fn observer_of(struct proton_context where)
 {
 	/* acquire: pairs with proton_launch_observer_set() */
 	proton_launch_observer_fn launched =
-		atomic_load_explicit(&launch_observer, memory_order_acquire);
+		atomic_load_explicit(&record_launch_observer, memory_order_acquire);
 
 	return launched && where.sessions && !record_is_in_op() ? launched : NULL;
 }
@@ -190,13 +187,12 @@ void proton_kernel_end(void)
 {
 	uint64_t end_ns = clock_monotonic_ns();
 	struct thread *thread = session_any_live() ? thread_get() : NULL;
-	struct kernel *kernel;
 
 	if (!thread || !thread->kernel_depth)
 		return;
 	if (--thread->kernel_depth >= KERNEL_MAX)
 		return;
-	kernel = &thread->kernels[thread->kernel_depth];
+	struct kernel *kernel = &thread->kernels[thread->kernel_depth];
 	if (kernel->event.count)
 		thread_trace_end(&thread->trace, &kernel->event, end_ns);
 	record_kernel(kernel->where, &(struct execution){
@@ -238,22 +234,20 @@ void record_kernel(struct proton_context where, const struct execution *executio
 	if (execution->dispatch)
 		record_dispatch(execution->dispatch, where);
 	ARRAY_EACH(entry, config->entries, config->count) {
-		struct session *session;
 		struct adding adding;
-		uint32_t context;
-		bool is_added;
 
 		if (execution->is_memory && !entry->wants_memory)
 			continue;
-		context = session_context(entry, where);
+		uint32_t context = session_context(entry, where);
 		if (adding_begin(entry, &adding)) {
-			is_added = store_add_kernel(adding.store, context, entry->epoch, execution,
-						    adding.is_shared, adding.stripe);
+			bool is_added = store_add_kernel(adding.store, context, entry->epoch,
+							 execution, adding.is_shared,
+							 adding.stripe);
 			adding_end(&adding);
 			if (is_added)
 				continue;
 		}
-		session = adding_lock(entry);
+		struct session *session = adding_lock(entry);
 		if (!session)
 			continue;
 		store_kernel(&session->store, context, where.shadow, entry->epoch, execution);

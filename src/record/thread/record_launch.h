@@ -1,8 +1,6 @@
 /* Recorder interface for backends: launches of the calling thread, and finished kernels. */
 #pragma once
 
-#include <stdbool.h>
-
 #include <libproton/proton.h>
 
 #include "base/err.h"
@@ -40,6 +38,12 @@ void record_take_launch(struct trace_event *out);
 
 /* True while the calling thread is between proton_op_enter() and proton_op_exit(). */
 bool record_is_in_op(void);
+/* False: record_observe_launch() has nothing to do. */
+extern _Atomic(proton_launch_observer_fn) record_launch_observer;
+static inline bool record_is_observed(void)
+{
+	return atomic_load_explicit(&record_launch_observer, memory_order_relaxed) != NULL;
+}
 /* Tells the observer of a launch, if there is one. `name` is that of the kernel. */
 void record_observe_launch(struct proton_context where, const char *name);
 

@@ -8,8 +8,6 @@
 #include "record/thread/thread.h"
 
 #include <pthread.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/array.h"
 #include "base/clock.h"
@@ -94,11 +92,9 @@ static __attribute__((noinline)) void begin_scope(struct thread *thread, struct 
 /* Makes space for one more scope. The lock is for note_open(). */
 static __attribute__((noinline)) bool grow(struct thread *thread)
 {
-	bool has_space;
-
 	thread_trace_lock(&thread->trace);
-	has_space = array_reserve(&thread->stack.scopes, &thread->stack.capacity,
-				  thread->stack.depth + 1, sizeof(*thread->stack.scopes));
+	bool has_space = array_reserve(&thread->stack.scopes, &thread->stack.capacity,
+				       thread->stack.depth + 1, sizeof(*thread->stack.scopes));
 	thread_trace_unlock(&thread->trace);
 	if (!has_space)
 		name_limits_lose();
@@ -110,27 +106,25 @@ static inline __attribute__((always_inline)) uint64_t enter(uint32_t frame,
 							    bool is_timed)
 {
 	struct thread *thread = thread_get();
-	struct scope *scope;
 	uint64_t work = 0;
-	uint32_t config, context;
-	bool is_outermost;
 
 	if (!thread || frame == FRAME_NONE || thread->stack.depth >= (1u << TOKEN_DEPTH_BITS) - 1)
 		return 0;
 	if (__builtin_expect(thread->stack.depth == thread->stack.capacity, 0) && !grow(thread))
 		return 0;
-	is_outermost = section_begin(thread);
-	config = thread_current_config();
+	bool is_outermost = section_begin(thread);
+	uint32_t config = thread_current_config();
 	if (name)
 		frame = find_name(name);
-	context = __builtin_expect(thread_has_work(), 0) ? thread_context_of_work(thread, &work)
-							 : thread_scope_context(thread);
+	uint32_t context = __builtin_expect(thread_has_work(), 0)
+				   ? thread_context_of_work(thread, &work)
+				   : thread_scope_context(thread);
 	context = enter_context(thread, context, frame, config, name);
 	if (name && context == SCOPE_NAMES_NONE) {
 		section_end(thread, is_outermost);
 		return 0;
 	}
-	scope = &thread->stack.scopes[thread->stack.depth];
+	struct scope *scope = &thread->stack.scopes[thread->stack.depth];
 	__atomic_store_n(&scope->context, context, __ATOMIC_RELAXED);
 	scope->config = config;
 	thread_set_depth(thread, thread->stack.depth + 1);
@@ -215,7 +209,6 @@ static __attribute__((noinline)) uint64_t enter_awaited(uint32_t frame, const ch
 {
 	struct entered entered = {.text = name, .length = length};
 	uint32_t frame_length = 0;
-	uint64_t token;
 
 	if (!proton_range_is_awaited() || frame == FRAME_NONE)
 		return 0;
@@ -225,7 +218,7 @@ static __attribute__((noinline)) uint64_t enter_awaited(uint32_t frame, const ch
 		entered.length = name ? strlen(name) : frame_length;
 	if (!begin_range(entered.text, entered.length))
 		return 0;
-	token = enter(frame, name ? &entered : NULL, is_timed);
+	uint64_t token = enter(frame, name ? &entered : NULL, is_timed);
 	atomic_store(&range_token, token);
 	return token;
 }
@@ -365,12 +358,10 @@ static inline void leave_scope(struct thread *thread, struct scope *scope)
 /* Exits a scope of another task, such as a closed generator; the task's later ones stay. */
 static __attribute__((cold)) bool leave_in_task(struct thread *thread, uint64_t token)
 {
-	struct scope *scope;
-
 	if (!task_switch_to(thread, ordinal_of(token)))
 		return ordinal_of(token) & TASK_ORDINAL; /* it has ended */
 	thread->is_following = true;
-	scope = scope_at(token, thread);
+	struct scope *scope = scope_at(token, thread);
 	if (scope && scope == &thread->stack.scopes[thread->stack.depth - 1]) {
 		leave_scope(thread, scope);
 	} else if (scope && !scope->is_left) {
@@ -389,11 +380,10 @@ static __attribute__((cold)) bool leave_in_task(struct thread *thread, uint64_t 
 static inline int exit_scope(uint64_t token, struct proton_error *err)
 {
 	struct thread *thread;
-	struct scope *scope;
 
 	if (!token || !session_any_live())
 		return PROTON_OK;
-	scope = scope_of(token, &thread);
+	struct scope *scope = scope_of(token, &thread);
 	if (!thread ||
 	    token >> (TOKEN_THREAD_BITS + TOKEN_DEPTH_BITS) != (uint16_t)thread->generation)
 		return PROTON_OK;
@@ -423,11 +413,10 @@ int proton_scope_exit(uint64_t token, struct proton_error *err)
 struct proton_context proton_scope_context(uint64_t token)
 {
 	struct thread *thread;
-	struct scope *scope;
 
 	if (!token || !session_any_live())
 		return (struct proton_context){0};
-	scope = scope_of(token, &thread);
+	struct scope *scope = scope_of(token, &thread);
 	if (!scope || is_of_other_thread(token, thread))
 		return (struct proton_context){0};
 	return thread_locate_scope(thread, scope, scope->own);

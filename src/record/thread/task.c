@@ -1,8 +1,5 @@
 /* Scope stacks of tasks (coroutines). */
 
-#include <stdatomic.h>
-#include <stdlib.h>
-
 #include <libproton/proton.h>
 
 #include "base/array.h"
@@ -30,13 +27,11 @@ void proton_tasks_follow(void)
 uint64_t proton_task_origin(void)
 {
 	struct thread *thread = session_any_live() ? thread_get() : NULL;
-	uint32_t context;
-	bool is_outermost;
 
 	if (!thread)
 		return 0;
-	is_outermost = section_begin(thread);
-	context = thread_scope_context(thread);
+	bool is_outermost = section_begin(thread);
+	uint32_t context = thread_scope_context(thread);
 	/* The task may begin long after the scope was exited and cleared. */
 	context_tree_fix_path(context);
 	section_end(thread, is_outermost);
@@ -65,11 +60,9 @@ static void replace(struct thread *thread, const struct stack *next)
 
 static bool reserve(struct thread *thread)
 {
-	bool has_space;
-
 	thread_trace_lock(&thread->trace); /* readers of the stacks hold it, see thread.c */
-	has_space = array_reserve(&thread->others, &thread->other_capacity, thread->other_count + 1,
-				  sizeof(*thread->others));
+	bool has_space = array_reserve(&thread->others, &thread->other_capacity,
+				       thread->other_count + 1, sizeof(*thread->others));
 	thread_trace_unlock(&thread->trace);
 	if (!has_space)
 		name_limits_lose();
@@ -114,13 +107,12 @@ void task_follow(struct thread *thread)
 {
 	proton_tasks_provider_fn running = atomic_load_explicit(&provider, memory_order_acquire);
 	struct proton_task task = {0};
-	bool has_tasks;
 
 	/* The runtime's callback may call into this function. A launch stays where it began. */
 	if (thread->is_following || thread->in_op)
 		return;
 	thread->is_following = true;
-	has_tasks = running && running(&task);
+	bool has_tasks = running && running(&task);
 	thread->is_following = false;
 	if (!has_tasks)
 		task.id = 0;

@@ -1,8 +1,6 @@
 /* Per-thread state: making and freeing it, sections, notes of open scopes, the main thread. */
 #include "record/thread/thread.h"
 
-#include <stdlib.h>
-
 #include <libproton/proton.h>
 
 #include "base/array.h"
@@ -89,10 +87,8 @@ bool thread_has_holder(void)
 
 bool thread_hold(void)
 {
-	const struct proton_holder *used;
-
 	pthread_mutex_lock(&holder_lock);
-	used = atomic_load(&holder);
+	const struct proton_holder *used = atomic_load(&holder);
 	if (used && used->begin())
 		return true;
 	pthread_mutex_unlock(&holder_lock);
@@ -103,6 +99,14 @@ void thread_release(void)
 {
 	atomic_load(&holder)->end();
 	pthread_mutex_unlock(&holder_lock);
+}
+
+void thread_wait_for_release(void)
+{
+	const struct proton_holder *used = atomic_load(&holder);
+
+	if (used && used->begin())
+		used->end();
 }
 
 bool thread_is_holdable(void)

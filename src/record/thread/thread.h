@@ -34,6 +34,8 @@ void thread_fork_child(void);
  */
 bool thread_hold(void);
 void thread_release(void);
+/* Waits as a thread that the holder covers does while another thread holds. */
+void thread_wait_for_release(void);
 /* True if thread_hold() on another thread would hold this one. */
 bool thread_is_holdable(void);
 bool thread_has_holder(void);

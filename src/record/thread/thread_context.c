@@ -1,9 +1,6 @@
 /* The calling thread's context: its scopes, states and source context. */
 #include "record/thread/thread.h"
 
-#include <stddef.h>
-#include <string.h>
-
 #include "record/names/frames.h"
 #include "record/thread/thread_self.h"
 
@@ -126,11 +123,10 @@ static struct proton_context locate_inherited(struct thread *thread)
 static uint32_t find_shadow(struct thread *thread, const struct scope *scope)
 {
 	uint32_t context = scope->context;
-	bool is_outermost;
 
 	if (__builtin_expect(!thread_has_work(), 1))
 		return context;
-	is_outermost = section_begin(thread);
+	bool is_outermost = section_begin(thread);
 	context = thread_context_of_work(thread, NULL);
 	section_end(thread, is_outermost);
 	return context;
@@ -138,11 +134,9 @@ static uint32_t find_shadow(struct thread *thread, const struct scope *scope)
 
 struct proton_context proton_context_here(void)
 {
-	struct thread *thread;
-
 	if (!session_any_live())
 		return (struct proton_context){0};
-	thread = thread_get();
+	struct thread *thread = thread_get();
 	if (!thread)
 		return (struct proton_context){0};
 	if (thread->in_op)
@@ -270,15 +264,12 @@ bool proton_scopes_wanted(void)
 
 uint32_t proton_scopes_open(struct proton_open_scope *scopes, uint32_t capacity)
 {
-	const struct thread *thread;
-	uint32_t count;
-
 	if (!proton_scopes_wanted())
 		return 0;
-	thread = thread_get();
+	const struct thread *thread = thread_get();
 	if (!thread)
 		return 0;
-	count = thread->stack.task ? add_origin(thread, scopes, capacity) : 0;
+	uint32_t count = thread->stack.task ? add_origin(thread, scopes, capacity) : 0;
 	for (size_t i = 0; i < thread->stack.depth && count < capacity; i++)
 		scopes[count++] = (struct proton_open_scope){
 			.place = thread->stack.scopes[i].place,

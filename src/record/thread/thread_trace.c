@@ -103,12 +103,11 @@ void thread_trace_fork_child(struct trace_thread *own)
 static struct trace_writer *writer_of(struct trace_thread *thread, const struct config_entry *entry)
 {
 	struct trace_writer *writer = &thread->writers[entry->trace - 1];
-	struct session *session;
 	char name[17] = "";
 
 	if (writer->serial == entry->serial)
 		return writer;
-	session = session_lock_entry(entry);
+	struct session *session = session_lock_entry(entry);
 	if (!session)
 		return NULL;
 	prctl(PR_GET_NAME, name, 0, 0, 0);
@@ -137,12 +136,10 @@ static uint32_t take_row(const struct trace_writer *writer, struct reserved_rows
 static bool find_node(struct trace_writer *writer, const struct config_entry *entry,
 		      uint32_t context, uint32_t *node_out)
 {
-	struct session *session;
-
 	*node_out = store_find_node(&writer->session->store, context);
 	if (*node_out || context == PROTON_CONTEXT_ROOT)
 		return true;
-	session = session_lock_entry(entry);
+	struct session *session = session_lock_entry(entry);
 	if (!session)
 		return false;
 	*node_out = store_make_node(&writer->session->store, context, entry->epoch);
@@ -155,15 +152,14 @@ static void begin_in(struct trace_thread *thread, const struct config_entry *ent
 {
 	struct trace_writer *writer = writer_of(thread, entry);
 	bool has_source = entry->wants_source && begin->kind != EVENT_SCOPE;
-	struct row_event *row;
-	uint32_t node, at;
+	uint32_t node;
 
 	if (!writer || !find_node(writer, entry, has_source ? begin->source : begin->shadow, &node))
 		return;
-	at = take_row(writer, &writer->events, TABLE_EVENTS);
+	uint32_t at = take_row(writer, &writer->events, TABLE_EVENTS);
 	if (!at)
 		return;
-	row = store_event_at(&writer->session->store, at);
+	struct row_event *row = store_event_at(&writer->session->store, at);
 	row->start_ns = begin->start_ns + store_event_unix_offset_ns();
 	row->node = node;
 	row->lane = writer->lane;

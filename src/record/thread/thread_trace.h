@@ -10,8 +10,6 @@
 
 #include <pthread.h>
 #include <sched.h>
-#include <stdatomic.h>
-#include <stdbool.h>
 
 #include "format/rows.h"
 #include "record/sets/session.h"

@@ -2,8 +2,6 @@
 #include "viewer/export/export_check.h"
 
 #include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/replace.h"
@@ -169,16 +167,14 @@ static char *parent_of(const char *path, const char **name_out)
 static const char *find_directory(char *const *inputs, size_t count, const char *path)
 {
 	const char *name;
-	char *parent = parent_of(path, &name);
+	AUTO_FREE char *parent = parent_of(path, &name);
 	const char *found = NULL;
-	struct stat directory;
-	struct stat st;
+	struct stat directory, st;
 
 	if (input_is_profile_name(name) && stat(parent, &directory) == 0)
 		for (size_t i = 0; i < count && !found; i++)
 			if (status_of(inputs[i], &st) && is_same(&st, &directory))
 				found = inputs[i];
-	free(parent);
 	return found;
 }
 
@@ -204,7 +200,7 @@ static int check_inputs(const struct options *options, const struct input *input
 int output_check_place(const char *path, struct proton_error *err)
 {
 	const char *name;
-	char *parent = parent_of(path, &name);
+	AUTO_FREE char *parent = parent_of(path, &name);
 	char *real = input_is_profile_name(name) ? realpath(parent, NULL) : NULL;
 	bool is_in_job = false;
 
@@ -213,7 +209,6 @@ int output_check_place(const char *path, struct proton_error *err)
 		is_in_job |= rank_is_job(at, strcspn(at, "/"));
 	}
 	free(real);
-	free(parent);
 	if (!is_in_job)
 		return PROTON_OK;
 	return err_set(err, PROTON_E_INVALID,
@@ -227,9 +222,8 @@ int output_check(const struct options *options, const struct input *input, const
 {
 	const char *path = options->output.path;
 	struct stat st;
-	char *target;
+	AUTO_FREE char *target = NULL;
 	bool exists;
-	int status;
 
 	if (!path && fstat(STDOUT_FILENO, &st) == 0 && S_ISREG(st.st_mode))
 		return check_inputs(options, input, base, &st, NULL, err);
@@ -240,7 +234,7 @@ int output_check(const struct options *options, const struct input *input, const
 	/* Devices and pipes are written to, never replaced. */
 	if (stat(path, &st) == 0 && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode))
 		return PROTON_OK;
-	status = file_replace_target(path, &target, &exists, &st, err);
+	int status = file_replace_target(path, &target, &exists, &st, err);
 	if (status != PROTON_OK)
 		return status;
 	if (exists)
@@ -251,7 +245,6 @@ int output_check(const struct options *options, const struct input *input, const
 	if (status == PROTON_OK && exists && options->output.no_clobber)
 		status = err_set(err, PROTON_E_INVALID,
 				 "%s exists and --no-clobber is set; choose another output", path);
-	free(target);
 	return status;
 }
 

@@ -1,7 +1,6 @@
 /* Checks of the output before any input is read: its format with other options, and its path. */
 #pragma once
 
-#include <stdbool.h>
 #include <sys/stat.h>
 
 #include "base/err.h"

@@ -2,8 +2,6 @@
 #include "viewer/export/export_measure.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "viewer/print/number_format.h"
 #include "viewer/print/xalloc.h"
@@ -81,7 +79,7 @@ static void keep_hidden(const struct profile *profile, const uint8_t *shown,
 static void unnest_values(const struct profile *profile, const uint8_t *shown,
 			  struct metric_column *own)
 {
-	double *inside = xcalloc(profile->node_count, sizeof(*inside));
+	AUTO_FREE double *inside = xcalloc(profile->node_count, sizeof(*inside));
 
 	for (size_t i = profile->node_count; i-- > 0;) {
 		double value = own->values[i];
@@ -96,7 +94,6 @@ static void unnest_values(const struct profile *profile, const uint8_t *shown,
 		if (i > 0)
 			inside[profile->nodes[i].parent] += whole;
 	}
-	free(inside);
 }
 
 void measure_own(struct measure *measure, const struct metrics *metrics, const char *name,
@@ -180,7 +177,6 @@ struct export_metric measure_describe(const struct measure *measure, const struc
 		.words = total->words,
 		.word = total->word,
 	};
-	struct number_format style;
 	double largest = 0;
 
 	if (!total->values)
@@ -189,7 +185,7 @@ struct export_metric measure_describe(const struct measure *measure, const struc
 	for (size_t i = 0; i < profile->node_count; i++)
 		if (shown[i] && isfinite(total->values[i]) && fabs(total->values[i]) > largest)
 			largest = fabs(total->values[i]);
-	style = number_format_for(largest, total->exact != NULL);
+	struct number_format style = number_format_for(largest, total->exact != NULL);
 	metric.decimals = style.decimals;
 	metric.is_scientific = style.is_scientific;
 
@@ -212,11 +208,9 @@ static bool is_same(const struct metric_column *column, size_t a, size_t b)
 /* Replaces the array by a copy of its first bytes: shrinking it would leave a hole in the heap. */
 static void *shrink_array(void *array, size_t bytes)
 {
-	void *copy;
-
 	if (!array)
 		return NULL;
-	copy = xcalloc(bytes, 1);
+	void *copy = xcalloc(bytes, 1);
 	memcpy(copy, array, bytes);
 	free(array);
 	return copy;
@@ -225,7 +219,6 @@ static void *shrink_array(void *array, size_t bytes)
 static size_t pack_runs(struct metric_column *column, uint32_t **starts_out,
 			struct export_numbers *numbers, size_t count)
 {
-	uint32_t *starts;
 	size_t runs = 1;
 
 	if (!column->values)
@@ -234,7 +227,7 @@ static size_t pack_runs(struct metric_column *column, uint32_t **starts_out,
 		runs += !is_same(column, i - 1, i);
 	if (runs > count / 4)
 		return count * (sizeof(double) + (column->exact ? sizeof(int64_t) : 0));
-	starts = xcalloc(runs, sizeof(*starts));
+	uint32_t *starts = xcalloc(runs, sizeof(*starts));
 	runs = 1;
 	for (size_t i = 1; i < count; i++) {
 		if (is_same(column, runs - 1, i))

@@ -9,8 +9,6 @@
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/array.h"
 #include "base/message.h"
@@ -26,7 +24,6 @@
 #include "viewer/query/derive.h"
 #include "viewer/query/filter.h"
 #include "viewer/query/frame_names.h"
-#include "viewer/query/input.h"
 #include "viewer/query/raw_metrics.h"
 #include "viewer/query/select.h"
 #include "viewer/ranks/rank_report.h"
@@ -121,7 +118,7 @@ static void write_name(struct out *out, const struct export_view *view, uint32_t
 /* From node states to true or false, without the levels beyond --depth. */
 static void show_levels(const struct profile *profile, uint8_t *state, size_t depth)
 {
-	uint32_t *levels = xcalloc(profile->node_count, sizeof(*levels));
+	AUTO_FREE uint32_t *levels = xcalloc(profile->node_count, sizeof(*levels));
 
 	state[0] = 1;
 	for (size_t i = 1; i < profile->node_count; i++) {
@@ -130,7 +127,6 @@ static void show_levels(const struct profile *profile, uint8_t *state, size_t de
 		levels[i] = levels[parent] + 1;
 		state[i] = state[i] == NODE_SHOWN && state[parent] && levels[i] < depth;
 	}
-	free(levels);
 }
 
 static uint32_t *owners_of(const struct profile *profile, const uint8_t *shown)
@@ -237,14 +233,11 @@ static char *name_side(char *const *paths, size_t count)
 static char *make_title(const struct options *options, bool is_difference, bool is_partial)
 {
 	const struct query_options *query = &options->query;
-	char *after = name_side(query->paths, query->path_count);
-	char *before = is_difference ? name_side(query->bases, query->base_count) : xstrdup("");
-	char *title = xasprintf("%s%s%s%s", after, is_difference ? " against " : "", before,
-				is_partial ? " (partial)" : "");
-
-	free(after);
-	free(before);
-	return title;
+	AUTO_FREE char *after = name_side(query->paths, query->path_count);
+	AUTO_FREE char *before = is_difference ? name_side(query->bases, query->base_count)
+					       : xstrdup("");
+	return xasprintf("%s%s%s%s", after, is_difference ? " against " : "", before,
+			 is_partial ? " (partial)" : "");
 }
 
 /* The columns that -t METRIC=VALUE tests. */
@@ -312,20 +305,18 @@ static int chosen_init(struct chosen *chosen, const struct options *options,
 {
 	const struct exporter *exporter = options->output.exporter;
 	size_t hidden = hiding_count();
-	uint64_t cells;
-	int status;
 
 	*chosen = (struct chosen){
 		.title = make_title(options, false, profile_is_partial(*profile)),
 	};
-	status = view_turn(profile, options, &chosen->state, err);
+	int status = view_turn(profile, options, &chosen->state, err);
 	if (status)
 		return status;
 	hidden = hiding_count() - hidden;
 	metrics_init(&chosen->metrics, *profile);
 	choose_names(chosen, options, exporter);
 	/* Tables have a value per metric and frame, and some formats need as many bytes or more. */
-	cells = bounds_output(*profile) / BYTES_PER_CELL;
+	uint64_t cells = bounds_output(*profile) / BYTES_PER_CELL;
 	if (chosen->count && (*profile)->node_count > cells / chosen->count)
 		return err_set(err, PROTON_E_RANGE,
 			       "%zu metrics of %zu frames exceed the output limit of a profile of "
@@ -392,15 +383,13 @@ static int write_view(const struct options *options, struct export_view *view,
 static void write_texts(const struct profile *profile, const struct options *options,
 			struct export_report *report)
 {
-	uint8_t *all_shown = xcalloc(profile->node_count, sizeof(*all_shown));
+	AUTO_FREE uint8_t *all_shown = xcalloc(profile->node_count, sizeof(*all_shown));
 	struct report text = {.out = &report->warps, .options = options, .is_page = true};
-	struct warps_report warps;
+	AT_END(warps_report_fini) struct warps_report warps;
 
 	warps_report_init(&warps, profile, all_shown);
 	if (warps.kernel_count)
 		warps_write(&warps, &text);
-	warps_report_fini(&warps);
-	free(all_shown);
 	if (profile->ranks && wait_report_is_there(profile))
 		wait_report_text(profile, WAITS_DEFAULT, options->style.names, &report->waits);
 }
@@ -408,8 +397,8 @@ static void write_texts(const struct profile *profile, const struct options *opt
 static int export_view(const struct options *options, struct input *input, struct profile **profile,
 		       struct profile **base, struct proton_error *err)
 {
-	struct chosen chosen;
-	struct chosen before = {0};
+	AT_END(chosen_fini) struct chosen chosen;
+	AT_END(chosen_fini) struct chosen before = {0};
 	int status = chosen_init(&chosen, options, profile, err);
 	struct export_report *report = chosen.view.report;
 
@@ -429,8 +418,6 @@ static int export_view(const struct options *options, struct input *input, struc
 	}
 	if (status == PROTON_OK)
 		status = write_view(options, &chosen.view, err);
-	chosen_fini(&chosen);
-	chosen_fini(&before);
 	return status;
 }
 
@@ -482,19 +469,19 @@ static int take_columns(struct chosen *chosen, struct view *view, const struct e
 int export_columns(const struct options *options, struct view *view, struct proton_error *err)
 {
 	const struct profile *profile = view->profile;
+	AT_END(chosen_fini)
 	struct chosen chosen = {
 		.title = make_title(options, options->query.base != NULL,
 				    profile_is_partial(profile)),
 	};
 	const struct exporter *exporter = options->output.exporter;
-	int status;
 
 	chosen.state = xcalloc(profile->node_count, sizeof(*chosen.state));
 	memcpy(chosen.state, view->state, profile->node_count);
 	if (options->query.rows)
 		select_rows(profile, view->columns[view->sort_column].values, options->query.rows,
 			    view->by_magnitude, chosen.state);
-	status = take_columns(&chosen, view, exporter, err);
+	int status = take_columns(&chosen, view, exporter, err);
 	if (status == PROTON_OK) {
 		show_levels(profile, chosen.state, options->query.depth);
 		chosen.owner = owners_of(profile, chosen.state);
@@ -507,7 +494,6 @@ int export_columns(const struct options *options, struct view *view, struct prot
 		fill_view(&chosen, options, exporter, profile);
 		status = write_view(options, &chosen.view, err);
 	}
-	chosen_fini(&chosen);
 	return status;
 }
 
@@ -530,7 +516,7 @@ static int write_copy(const struct profile_view *view, const char *path, bool no
 int strip_run(const char *path, const char *output, bool no_clobber, struct proton_error *err)
 {
 	struct profile_view view;
-	char *bytes;
+	AUTO_FREE char *bytes = NULL;
 	size_t length;
 	int status = file_read_all(path, NULL, &bytes, &length, err);
 
@@ -552,6 +538,5 @@ int strip_run(const char *path, const char *output, bool no_clobber, struct prot
 			status = write_copy(&view, output, no_clobber, err);
 		profile_view_fini(&view);
 	}
-	free(bytes);
 	return status;
 }

@@ -2,7 +2,6 @@
 #include "viewer/export/exporters.h"
 
 #include <stdio.h>
-#include <string.h>
 #include <strings.h>
 
 #include "base/array.h"
@@ -55,7 +54,7 @@ static int refuse_format(struct proton_error *err, const char *what, const char 
 	return err_set(err, PROTON_E_INVALID, "%s '%.200s'; known: %s", what, value, known);
 }
 
-const struct exporter *exporter_find(const char *name, struct proton_error *err)
+static const struct exporter *find_exporter(const char *name, struct proton_error *err)
 {
 	for (size_t i = 0; i < ARRAY_LENGTH(exporters); i++)
 		if (strcasecmp(name, exporters[i].name) == 0)
@@ -64,7 +63,8 @@ const struct exporter *exporter_find(const char *name, struct proton_error *err)
 	return NULL;
 }
 
-const struct exporter *exporter_of_path(const char *path, struct proton_error *err)
+/* The format that the suffix of a path selects. */
+static const struct exporter *exporter_of_path(const char *path, struct proton_error *err)
 {
 	size_t length = strlen(path);
 
@@ -101,7 +101,7 @@ static enum options_result choose_format(struct output_options *output, const ch
 	if (before && strcmp(before, option) != 0)
 		return OPTIONS_REFUSE(err, "Cannot specify both %s and %s", before, option);
 	output->option = option;
-	output->exporter = exporter_find(name, err);
+	output->exporter = find_exporter(name, err);
 	return output->exporter ? OPTIONS_RUN : OPTIONS_BAD;
 }
 

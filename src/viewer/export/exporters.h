@@ -4,9 +4,6 @@
  */
 #pragma once
 
-#include <stdbool.h>
-#include <stddef.h>
-
 #include "base/err.h"
 #include "base/option_table.h"
 #include "viewer/print/report_table.h"
@@ -45,11 +42,6 @@ struct exporter {
 	int (*write_part)(const struct profile *profile, const struct trace_part *part,
 			  struct out *out, struct proton_error *err);
 };
-
-/* NULL with a message: there is no such format. */
-const struct exporter *exporter_find(const char *name, struct proton_error *err);
-/* The format that the suffix of a path selects; NULL with a message: none. */
-const struct exporter *exporter_of_path(const char *path, struct proton_error *err);
 
 /* Prints the formats, one per line, for --help. */
 void exporters_print(void);

@@ -5,9 +5,6 @@
  */
 #include "viewer/export/report_pages.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/array.h"
 #include "format/json_write.h"
 #include "model/ranks.h"
@@ -50,13 +47,13 @@ static void choose_columns(struct page *page)
 static void write_columns(struct page *page)
 {
 	struct json_writer *json = &page->json;
-	struct out name = OUT_IN_MEMORY;
+	AT_END(out_fini) struct out name = OUT_IN_MEMORY;
 
 	out_byte(&name, ' '); /* ensures that the buffer exists */
 	json_key_array(json, "columns");
 	for (size_t i = 0; i < page->columns.count; i++) {
 		const struct rank_row *row = &page->columns.items[i];
-		char *path = rank_path_short(page->profile, row->node);
+		AUTO_FREE char *path = rank_path_short(page->profile, row->node);
 
 		name.length = 0;
 		name_write_styled(&name, page->profile, page->profile->nodes[row->node].frame,
@@ -71,10 +68,8 @@ static void write_columns(struct page *page)
 		json_key_uint64(json, "rank", row->max_rank);
 		json_key_double(json, "saving", rank_row_saving(row));
 		json_end_object(json);
-		free(path);
 	}
 	json_end_array(json);
-	out_fini(&name);
 }
 
 /* ------------------------------------------------------------------ rows */
@@ -89,9 +84,9 @@ static void write_rows(struct page *page, const struct grid *grid)
 {
 	struct json_writer *json = &page->json;
 	const struct profile_ranks *ranks = page->ranks;
-	size_t *first = xcalloc(grid->row_count + 1, sizeof(*first));
-	size_t *last = xcalloc(grid->row_count + 1, sizeof(*last));
-	size_t *count = xcalloc(grid->row_count + 1, sizeof(*count));
+	AUTO_FREE size_t *first = xcalloc(grid->row_count + 1, sizeof(*first));
+	AUTO_FREE size_t *last = xcalloc(grid->row_count + 1, sizeof(*last));
+	AUTO_FREE size_t *count = xcalloc(grid->row_count + 1, sizeof(*count));
 
 	for (size_t i = 0; i < ranks->count; i++) {
 		uint32_t row = grid->row_of[i];
@@ -110,14 +105,13 @@ static void write_rows(struct page *page, const struct grid *grid)
 		json_end_array(json);
 	}
 	json_end_array(json);
-	FREE_ALL(first, last, count);
 }
 
 /* A column of the heat map: by row the maximum, its rank, and the mean; 0: no time. */
 static void write_cells(struct page *page, const struct grid *grid, const uint64_t *cells)
 {
 	struct json_writer *json = &page->json;
-	struct rank_row *rows = xcalloc(grid->row_count + 1, sizeof(*rows));
+	AUTO_FREE struct rank_row *rows = xcalloc(grid->row_count + 1, sizeof(*rows));
 
 	for (size_t i = 0; i < page->ranks->count; i++)
 		if (cells[i])
@@ -136,7 +130,6 @@ static void write_cells(struct page *page, const struct grid *grid, const uint64
 		json_end_array(json);
 	}
 	json_end_array(json);
-	free(rows);
 }
 
 static void write_grid(struct page *page, const char *key, bool is_by_host)

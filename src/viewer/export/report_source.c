@@ -7,9 +7,6 @@
 #include "base/array.h"
 #include "viewer/export/report_pages.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "format/json_write.h"
 #include "viewer/numbers/source_causes.h"
 #include "viewer/numbers/source_code.h"
@@ -151,7 +148,7 @@ static void write_kernel(struct page *page, struct source_kernel *kernel)
 	struct json_writer *json = &page->json;
 	struct out *text = &page->text;
 	struct source_causes causes = {0};
-	struct source_code code;
+	AT_END(source_code_fini) struct source_code code;
 
 	source_code_init(&code, page->report, page->options->query.sass ? kernel : NULL);
 	if (kernel < page->report->kernels + CAUSES_OF_KERNELS)
@@ -173,7 +170,6 @@ static void write_kernel(struct page *page, struct source_kernel *kernel)
 	write_causes(page, &causes);
 	json_end_object(json);
 	free(causes.items);
-	source_code_fini(&code);
 }
 
 /* ------------------------------------------------------------------ files */
@@ -222,7 +218,7 @@ int report_source_write(struct profile *profile, const struct options *options, 
 			struct proton_error *err)
 {
 	uint8_t *state = filter_prune(profile);
-	struct source_report report = {0};
+	AT_END(source_report_fini) struct source_report report = {0};
 	struct page page = {.report = &report, .options = options, .text = OUT_IN_MEMORY};
 	int status = select_paths(options, profile, state, err);
 
@@ -242,7 +238,6 @@ int report_source_write(struct profile *profile, const struct options *options, 
 		json_end_object(&page.json);
 		out_fini(&page.text);
 	}
-	source_report_fini(&report);
 	FREE_ALL(page.files, page.number_of_file, state);
 	return status;
 }

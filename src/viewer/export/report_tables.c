@@ -5,7 +5,6 @@
 #include "viewer/export/report_pages.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 #include "base/array.h"
 #include "viewer/numbers/utilization.h"
@@ -133,8 +132,8 @@ static void find_devices(struct builder *builder, struct export_report *report,
 			 const uint8_t *shown)
 {
 	const struct profile *profile = builder->metrics->profile;
-	uint64_t *total_ns = xcalloc(profile->device_count, sizeof(*total_ns));
-	bool *used = xcalloc(profile->device_count, sizeof(*used));
+	AUTO_FREE uint64_t *total_ns = xcalloc(profile->device_count, sizeof(*total_ns));
+	AUTO_FREE bool *used = xcalloc(profile->device_count, sizeof(*used));
 
 	for (size_t i = 0; i < profile->node_count; i++) {
 		uint32_t k = shown[i] ? profile->nodes[i].first_kernel : 0;
@@ -158,8 +157,6 @@ static void find_devices(struct builder *builder, struct export_report *report,
 		device->byte_per_s = builder->util.peaks[d].byte_per_s;
 		report->device_count++;
 	}
-	free(total_ns);
-	free(used);
 }
 
 ARRAY_ORDER(by_time, struct report_kernel,

@@ -9,10 +9,6 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <spawn.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -70,8 +66,7 @@ static void watch_signals(void)
 /* Blocks the signals while the temporary file and `temporary` change together. */
 static sigset_t hold_signals(void)
 {
-	sigset_t held;
-	sigset_t before;
+	sigset_t held, before;
 
 	sigemptyset(&held);
 	for (size_t i = 0; i < ARRAY_LENGTH(ending_signals); i++)
@@ -83,12 +78,9 @@ static sigset_t hold_signals(void)
 static int begin_file(struct save *save, const char *path, bool no_clobber,
 		      struct proton_error *err)
 {
-	sigset_t before;
-	int status;
-
 	watch_signals();
-	before = hold_signals();
-	status = file_replace_begin(&save->file, path, err);
+	sigset_t before = hold_signals();
+	int status = file_replace_begin(&save->file, path, err);
 	if (status == PROTON_OK)
 		temporary = strdup(save->file.temporary);
 	if (status == PROTON_OK && !temporary) {
@@ -167,25 +159,22 @@ static int begin_output(struct save *save, const struct output_options *output,
 /* Names in any format may contain terminal escape sequences. */
 static void clean_for_terminal(struct save *save)
 {
-	struct out raw = save->direct;
+	AT_END(out_fini) struct out raw = save->direct;
 
 	out_init(&save->direct, save->terminal);
 	text_clean_lines(&save->direct, raw.bytes, raw.length);
 	save->direct.errnum = save->direct.errnum ? save->direct.errnum : raw.errnum;
-	out_fini(&raw);
 }
 
 static int commit_output(struct save *save, struct proton_error *err)
 {
-	int status;
-
 	if (save->out == &save->file.out)
 		return file_replace_commit(&save->file, err);
 	if (!save->is_direct)
 		return out_finish(save->out, err);
 	if (save->terminal >= 0)
 		clean_for_terminal(save);
-	status = out_finish(&save->direct, err);
+	int status = out_finish(&save->direct, err);
 	return status && save->direct.errnum == EPIPE ? PROTON_OK : status;
 }
 
@@ -193,9 +182,8 @@ int save_output(const struct output_options *output, const struct profile *profi
 		save_write_fn *write, const void *context, struct proton_error *err)
 {
 	struct save save;
-	int status;
+	int status = begin_output(&save, output, err);
 
-	status = begin_output(&save, output, err);
 	if (status)
 		return status;
 	save.out->limit = bounds_output(profile);
@@ -271,7 +259,6 @@ static int spawn_pager(char *const *argv, int input, const sigset_t *defaults, p
 {
 	posix_spawn_file_actions_t actions;
 	posix_spawnattr_t attributes;
-	int errnum;
 
 	if (posix_spawn_file_actions_init(&actions))
 		return ENOMEM;
@@ -282,7 +269,7 @@ static int spawn_pager(char *const *argv, int input, const sigset_t *defaults, p
 	posix_spawn_file_actions_adddup2(&actions, input, STDIN_FILENO);
 	posix_spawnattr_setsigdefault(&attributes, defaults);
 	posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF);
-	errnum = posix_spawnp(child, argv[0], &actions, &attributes, argv, environ);
+	int errnum = posix_spawnp(child, argv[0], &actions, &attributes, argv, environ);
 	posix_spawnattr_destroy(&attributes);
 	posix_spawn_file_actions_destroy(&actions);
 	return errnum;
@@ -328,12 +315,11 @@ static bool run_pager(char *const *argv, const char *text, size_t length)
 	struct sigaction before[ARRAY_LENGTH(own_signals)];
 	sigset_t defaults;
 	int ends[2];
-	bool is_shown;
 
 	if (pipe2(ends, O_CLOEXEC))
 		return false;
 	ignore_keyboard(before, &defaults);
-	is_shown = spawn_and_feed(argv, ends, &defaults, text, length);
+	bool is_shown = spawn_and_feed(argv, ends, &defaults, text, length);
 	for (size_t i = 0; i < ARRAY_LENGTH(own_signals); i++)
 		sigaction(own_signals[i], &before[i], NULL);
 	return is_shown;
@@ -399,8 +385,6 @@ static bool finish_text(struct out *out, const struct profile *profile)
 	bool is_over = out_is_over(out);
 	struct proton_error err = {0};
 	struct out raw = *out;
-	bool is_cut_short;
-	bool has_failed;
 
 	if (raw.fd < 0) {
 		out_init(out, STDOUT_FILENO);
@@ -409,17 +393,17 @@ static bool finish_text(struct out *out, const struct profile *profile)
 		out->errnum = out->errnum ? out->errnum : raw.errnum;
 		out_fini(&raw);
 	}
-	is_cut_short = out_finish(out, &err) && out->errnum == EPIPE;
+	bool is_cut_short = out_finish(out, &err) && out->errnum == EPIPE;
 	if ((is_over || out_is_over(out)) && !is_cut_short)
 		bounds_refuse(profile, &err);
-	has_failed = out->errnum && !is_cut_short;
+	bool has_failed = out->errnum && !is_cut_short;
 	if (has_failed)
 		message("%s", err.text);
 	out_fini(out);
 	return !has_failed;
 }
 
-int report_show_text(const struct options *options, const struct profile *profile,
+static int show_text(const struct options *options, const struct profile *profile,
 		     report_write_fn *write, const void *context)
 {
 	/* On a terminal, text is collected before a pager gets it. */
@@ -437,7 +421,7 @@ int report_show(const struct options *options, const struct profile *profile,
 	struct proton_error err;
 
 	if (!options->output.exporter && !options->output.target)
-		return report_show_text(options, profile, write, context);
+		return show_text(options, profile, write, context);
 	if (save_output(&options->output, profile, write_format, &job, &err) == PROTON_OK)
 		return 0;
 	message("%s", err.text);

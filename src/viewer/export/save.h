@@ -24,7 +24,3 @@ int save_output(const struct output_options *output, const struct profile *profi
 /* Prints, or with --csv, --json or -o writes. Returns the exit status: 0, or 2 after a message. */
 int report_show(const struct options *options, const struct profile *profile,
 		report_write_fn *write, const void *context);
-
-/* Prints the text, whatever format was asked for. */
-int report_show_text(const struct options *options, const struct profile *profile,
-		     report_write_fn *write, const void *context);

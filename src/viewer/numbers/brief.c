@@ -3,8 +3,6 @@
 
 #include <inttypes.h>
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/array.h"
 #include "base/printable.h"
@@ -53,12 +51,9 @@ static uint64_t recorded_of(const struct brief *brief, uint32_t node)
 
 static char *shown_name(const struct brief *brief, uint32_t frame)
 {
-	char *whole = name_text(brief->kernels, frame, brief->options->style.names);
+	AUTO_FREE char *whole = name_text(brief->kernels, frame, brief->options->style.names);
 	bool is_long = strlen(whole) > NAME_BYTES;
-	char *name = xasprintf("%.*s%s", NAME_BYTES, whole, is_long ? "..." : "");
-
-	free(whole);
-	return name;
+	return xasprintf("%.*s%s", NAME_BYTES, whole, is_long ? "..." : "");
 }
 
 static void read_kernel(const struct brief *brief, uint32_t node, const double *halves,
@@ -95,7 +90,7 @@ ARRAY_ORDER(by_time, struct brief_kernel,
 static void read_kernels(struct brief *brief)
 {
 	const struct profile *profile = brief->kernels;
-	double *halves = estimates_halves(profile, false);
+	AUTO_FREE double *halves = estimates_halves(profile, false);
 
 	brief->items = xcalloc(profile->node_count, sizeof(*brief->items));
 	for (uint32_t i = 1; i < profile->node_count; i++) {
@@ -109,7 +104,6 @@ static void read_kernels(struct brief *brief)
 		brief->launches += item->count;
 	}
 	ARRAY_SORT(brief->items, brief->item_count, by_time);
-	free(halves);
 }
 
 /* ------------------------------------------------------------------ commands */
@@ -117,11 +111,10 @@ static void read_kernels(struct brief *brief)
 static void put_word(struct out *out, const char *word)
 {
 	size_t space = 4 * strlen(word) + 16;
-	char *quoted = xcalloc(space, 1);
+	AUTO_FREE char *quoted = xcalloc(space, 1);
 
 	shell_quote(quoted, space, word);
 	out_text(out, quoted);
-	free(quoted);
 }
 
 /* A regular expression for the name, up to what is not ASCII. */
@@ -279,8 +272,8 @@ static char *cause_of(const struct brief_claim *claim)
 static void conclude(struct brief *brief)
 {
 	const struct brief_claim *claims = brief->claims;
-	char *first = cause_of(&claims[0]);
-	char *second = brief->claim_count > 1 ? cause_of(&claims[1]) : NULL;
+	AUTO_FREE char *first = cause_of(&claims[0]);
+	AUTO_FREE char *second = brief->claim_count > 1 ? cause_of(&claims[1]) : NULL;
 
 	if (second && claims[0].gain_ns * (1 - claims[0].gain_half) <=
 			      claims[1].gain_ns * (1 + claims[1].gain_half)) {
@@ -294,7 +287,6 @@ static void conclude(struct brief *brief)
 			xasprintf("most can be gained from: %s%s", first,
 				  claims[0].confidence == BRIEF_LOW ? ", with low confidence" : "");
 	}
-	FREE_ALL(first, second);
 }
 
 static void refuse(struct brief *brief, char *text)
@@ -345,10 +337,8 @@ static void list_unknown(struct brief *brief)
 int brief_init(struct brief *brief, struct profile *profile, const uint8_t *state,
 	       const struct options *options, struct proton_error *err)
 {
-	int status;
-
 	*brief = (struct brief){.options = options, .profile = profile, .state = state};
-	status = profile_regroup(profile, REGROUP_KERNEL, 0, NULL, NULL, &brief->kernels, err);
+	int status = profile_regroup(profile, REGROUP_KERNEL, 0, NULL, NULL, &brief->kernels, err);
 	if (status)
 		return status;
 	metrics_init(&brief->metrics, brief->kernels);

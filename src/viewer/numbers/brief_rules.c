@@ -1,8 +1,6 @@
 /* --brief: the kinds of claims, and how each is found in a profile. */
 #include <inttypes.h>
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/array.h"
 #include "model/ranks.h"
@@ -97,13 +95,11 @@ static bool occupancy_of(const char *arch, const struct launch_config *config,
 	uint64_t warps = round_up(threads, WARP_THREADS) / WARP_THREADS;
 
 	ARRAY_EACH(limits, limits_of_archs, ARRAY_LENGTH(limits_of_archs)) {
-		uint64_t registers, shared, ctas;
-
 		if (strcmp(arch, limits->arch) != 0 || !threads || threads > limits->threads)
 			continue;
-		registers = ctas_by_registers(config, warps);
-		shared = ctas_by_shared(config, limits);
-		ctas = limits->threads / (warps * WARP_THREADS);
+		uint64_t registers = ctas_by_registers(config, warps);
+		uint64_t shared = ctas_by_shared(config, limits);
+		uint64_t ctas = limits->threads / (warps * WARP_THREADS);
 		ctas = ctas < limits->ctas ? ctas : limits->ctas;
 		*out = (struct occupancy){0};
 		if (registers < ctas && registers <= shared)
@@ -236,12 +232,11 @@ static bool find_tail(const struct brief *brief, const struct brief_kernel *kern
 static bool find_occupancy(const struct brief *brief, const struct brief_kernel *kernel,
 			   struct brief_claim *claim)
 {
-	const struct launch_config *config;
 	struct launch launch;
 
 	if (!find_loss(brief, kernel, loss_of_occupancy, &launch, claim))
 		return false;
-	config = &launch.row->config;
+	const struct launch_config *config = &launch.row->config;
 	claim->number = launch.occupancy.share;
 	claim->is_modeled = true;
 	/* Fast kernels have a low occupancy, too. */
@@ -405,12 +400,11 @@ static struct work *read_work(const struct profile_trace *trace, size_t *count_o
 
 	for (uint64_t i = 1; i < trace->event_count; i++) {
 		const struct row_event *event = trace_event(trace, i);
-		const struct row_event *launch;
 
 		if (!event || event->kind < EVENT_KERNEL || event->kind > EVENT_SET ||
 		    event->end_ns <= event->start_ns)
 			continue;
-		launch = trace_event(trace, event->link);
+		const struct row_event *launch = trace_event(trace, event->link);
 		list[count++] = (struct work){
 			.start_ns = event->start_ns,
 			.end_ns = event->end_ns,
@@ -435,12 +429,10 @@ static struct gaps sum_gaps(const struct work *list, size_t count)
 	uint64_t end_ns = 0;
 
 	for (size_t i = 0; i < count; i++) {
-		double gap_ns;
-
 		if (i == 0 || list[i].device != list[i - 1].device)
 			end_ns = list[i].start_ns;
 		if (list[i].start_ns > end_ns) {
-			gap_ns = (double)(list[i].start_ns - end_ns);
+			double gap_ns = (double)(list[i].start_ns - end_ns);
 			gaps.idle_ns += gap_ns;
 			gaps.squares += gap_ns * gap_ns;
 			gaps.late_ns += list[i].launch_ns > end_ns ? gap_ns : 0;
@@ -457,15 +449,12 @@ static struct gaps sum_gaps(const struct work *list, size_t count)
 static bool find_launch_gaps(const struct brief *brief, const struct brief_kernel *kernel,
 			     struct brief_claim *claim)
 {
-	struct gaps gaps;
-	struct work *list;
 	size_t count;
 
 	if (!brief->profile->trace)
 		return false;
-	list = read_work(brief->profile->trace, &count);
-	gaps = sum_gaps(list, count);
-	free(list);
+	AUTO_FREE struct work *list = read_work(brief->profile->trace, &count);
+	struct gaps gaps = sum_gaps(list, count);
 	if (!gaps.count || gaps.idle_ns < IDLE_MIN * gaps.span_ns)
 		return false;
 	claim->number = gaps.idle_ns / 1e6;
@@ -490,15 +479,13 @@ static char *line_of(const struct source_report *report, const struct source_ker
 	const struct source_line *line = source_hottest(kernel, reason);
 	struct source_cause cause = {.file = line ? line->file : 0, .line = line ? line->line : 0};
 	struct source_causes causes;
-	struct source_code code;
-	bool is_cause;
+	AT_END(source_code_fini) struct source_code code;
 	uint64_t all;
 
 	source_code_init(&code, report, NULL);
 	source_causes_init(&causes, report, kernel, &code);
-	is_cause = source_causes_of_reason(&causes, reason, &cause, 1, &all) > 0;
+	bool is_cause = source_causes_of_reason(&causes, reason, &cause, 1, &all) > 0;
 	free(causes.items);
-	source_code_fini(&code);
 	if (!cause.file)
 		return xstrdup("mostly at a line that is not known");
 	return xasprintf("%s %s:%" PRIu32, is_cause ? "mostly caused by" : "mostly at",
@@ -521,13 +508,11 @@ static bool claim_stall(const struct brief *brief, const struct source_report *r
 {
 	const struct source_kernel *kernel = &report->kernels[0];
 	uint32_t waits[SOURCE_REASONS_MAX];
-	const struct source_reason *reason;
 	double all = (double)kernel->samples.all;
-	char *line;
 
 	if (!source_waits(report, &kernel->samples, waits))
 		return false;
-	reason = &report->reasons[waits[0]];
+	const struct source_reason *reason = &report->reasons[waits[0]];
 	claim->kernel = kernel_of(brief, kernel->frame);
 	claim->number = (double)kernel->samples.by_reason[waits[0]] / all;
 	/* Waiting for arithmetic is what a fast kernel does. */
@@ -537,25 +522,20 @@ static bool claim_stall(const struct brief *brief, const struct source_report *r
 	claim->half = 1.96 * sqrt(claim->number * (1 - claim->number) / all) + 0.5 / all;
 	claim->count = kernel->samples.all;
 	claim->gain_ns = claim->kernel->total_ns * claim->number;
-	line = line_of(report, kernel, waits[0]);
+	AUTO_FREE char *line = line_of(report, kernel, waits[0]);
 	claim->text = xasprintf(KERNEL_FORMAT " waits for %s (%s) in %.0f %% of its samples, %s",
 				KERNEL_OF(brief, claim->kernel),
 				reason->known ? reason->known->words : "an unknown reason",
 				reason->name, 100 * claim->number, line);
-	free(line);
 	return true;
 }
 
 static bool find_stall(const struct brief *brief, const struct brief_kernel *kernel,
 		       struct brief_claim *claim)
 {
-	struct source_report report = {0};
-	bool is_found = source_report_init(&report, brief->profile, brief->state, NULL, NULL) ==
-				PROTON_OK &&
-			report.kernel_count && claim_stall(brief, &report, claim);
-
-	source_report_fini(&report);
-	return is_found;
+	AT_END(source_report_fini) struct source_report report = {0};
+	return source_report_init(&report, brief->profile, brief->state, NULL, NULL) == PROTON_OK &&
+	       report.kernel_count && claim_stall(brief, &report, claim);
 }
 
 /* The wait or the asynchronous work with the longest part of the critical path; NULL: none. */
@@ -610,13 +590,10 @@ static bool claim_path(const struct brief *brief, const struct warps_kernel *war
 static bool find_critical_path(const struct brief *brief, const struct brief_kernel *kernel,
 			       struct brief_claim *claim)
 {
-	struct warps_report report;
-	bool is_found;
+	AT_END(warps_report_fini) struct warps_report report;
 
 	warps_report_init(&report, brief->profile, brief->state);
-	is_found = report.kernel_count && claim_path(brief, &report.kernels[0], claim);
-	warps_report_fini(&report);
-	return is_found;
+	return report.kernel_count && claim_path(brief, &report.kernels[0], claim);
 }
 
 /* ------------------------------------------------------------------ ranks */
@@ -686,14 +663,14 @@ static bool find_slow_rank(const struct brief *brief, const struct brief_kernel 
 {
 	const struct profile *profile = brief->profile;
 	const struct row_spread *spread = profile->ranks ? ranks_spread(profile, 0) : NULL;
-	double ranks, mean, variance;
 	char name[NAME_BYTES];
 
 	if (!spread || spread->ranks < 2 || worst_wait(brief))
 		return false;
-	ranks = spread->ranks;
-	mean = (double)spread->sum_ns / ranks;
-	variance = fmax(0, (double)spread->squares * 1e6 / ranks - mean * mean); /* of us^2 */
+	double ranks = spread->ranks;
+	double mean = (double)spread->sum_ns / ranks;
+	double variance =
+		fmax(0, (double)spread->squares * 1e6 / ranks - mean * mean); /* of us^2 */
 	claim->number = spread_imbalance(spread);
 	claim->half = sqrt(variance / (ranks - 1)) * repeats_student_t(ranks - 1) *
 		      (1 + claim->number) / mean;

@@ -3,18 +3,14 @@
 
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <strings.h>
 
 #include "base/array.h"
 #include "base/message.h"
 #include "export/bounds.h"
-#include "model/merge.h"
 #include "viewer/numbers/repeats.h"
 #include "viewer/print/xalloc.h"
 #include "viewer/query/filter.h"
-#include "viewer/query/input.h"
 #include "viewer/ranks/rank_job_input.h"
 #include "viewer/ranks/rank_numbers.h"
 
@@ -48,7 +44,7 @@ static void add_name(struct comparison *comparison, const char *name)
 /* With a time as first metric, the slowest ranks of jobs are compared, too. */
 static void add_rank_names(struct comparison *comparison, const char *first)
 {
-	char *name = xasprintf("slowest%s", first + strcspn(first, "/"));
+	AUTO_FREE char *name = xasprintf("slowest%s", first + strcspn(first, "/"));
 
 	metrics_lower_case(name);
 	if (strncasecmp(first, "time/", 5) == 0 && derive_is_of_ranks(name)) {
@@ -57,7 +53,6 @@ static void add_rank_names(struct comparison *comparison, const char *first)
 		add_name(comparison, "imbalance/%");
 		comparison->rank_count = RANK_METRICS;
 	}
-	free(name);
 }
 
 /* The first profile with metrics determines the default metrics. */
@@ -92,7 +87,7 @@ static void name_metrics(struct comparison *comparison, const struct view *view)
 static uint32_t *number_names(const struct profile *profile)
 {
 	uint32_t *numbers = xcalloc(profile->frame_count + 1, sizeof(*numbers));
-	struct hash_table names = {0}; /* frame + 1 */
+	AT_END(hash_table_fini) struct hash_table names = {0}; /* frame + 1 */
 
 	for (uint32_t i = 0; i < profile->frame_count; i++) {
 		const struct row_frame *frame = &profile->frames[i];
@@ -103,13 +98,12 @@ static uint32_t *number_names(const struct profile *profile)
 		    !hash_table_add(&names, hash_u64(frame->name), i + 1))
 			xgive_up();
 	}
-	hash_table_fini(&names);
 	return numbers;
 }
 
 static bool has_equal_metrics(const struct profile *profile)
 {
-	struct hash_table names = {0};
+	AT_END(hash_table_fini) struct hash_table names = {0};
 	bool is_found = false;
 
 	for (size_t i = 0; i < profile->metric_count && !is_found; i++) {
@@ -119,15 +113,15 @@ static bool has_equal_metrics(const struct profile *profile)
 		if (!hash_table_add(&names, hash, 1))
 			xgive_up();
 	}
-	hash_table_fini(&names);
 	return is_found;
 }
 
 /* True if siblings have the same name, or metrics do. Recorded profiles have no such ones. */
 static bool has_twins(const struct profile *profile)
 {
-	uint32_t *numbers = number_names(profile);
-	uint32_t *seen = xcalloc(profile->frame_count + 1, sizeof(*seen)); /* parent + 1 */
+	AUTO_FREE uint32_t *numbers = number_names(profile);
+	AUTO_FREE uint32_t *seen =
+		xcalloc(profile->frame_count + 1, sizeof(*seen)); /* parent + 1 */
 	bool is_found = has_equal_metrics(profile);
 
 	for (uint32_t n = 0; n < profile->node_count && !is_found; n++) {
@@ -140,7 +134,6 @@ static bool has_twins(const struct profile *profile)
 			seen[number] = n + 1;
 		}
 	}
-	FREE_ALL(seen, numbers);
 	return is_found;
 }
 
@@ -148,11 +141,10 @@ static bool has_twins(const struct profile *profile)
 static struct profile *without_twins(struct profile *profile)
 {
 	struct profile *unique;
-	struct merge *merge;
 
 	if (!has_twins(profile))
 		return profile;
-	merge = sum_begin(&unique);
+	struct merge *merge = sum_begin(&unique);
 	sum_add(merge, profile);
 	return sum_end(merge, unique);
 }
@@ -212,8 +204,8 @@ static int derive_profile(struct comparison *comparison, struct profile *profile
 int comparison_add(struct comparison *comparison, struct profile *profile, comparison_use *use,
 		   void *context, struct proton_error *err)
 {
-	struct metric_column *columns;
-	struct view view;
+	AUTO_FREE struct metric_column *columns = NULL;
+	AT_END(view_fini) struct view view;
 	int status = derive_profile(comparison, profile, &view, &columns, err);
 
 	if (status == PROTON_OK) {
@@ -225,8 +217,6 @@ int comparison_add(struct comparison *comparison, struct profile *profile, compa
 	}
 	for (size_t i = 0; columns && i < comparison->name_count; i++)
 		metric_column_fini(&columns[i]);
-	free(columns);
-	view_fini(&view);
 	return status;
 }
 
@@ -447,11 +437,9 @@ int compare_many(struct view *view, struct input *input, const struct options *o
 	struct tallies tallies = {0};
 	struct proton_error refusal;
 	struct profile *profile;
-	int status;
-	int judged;
 
 	*view = (struct view){0};
-	status = rank_input_split(input, err);
+	int status = rank_input_split(input, err);
 	if (status != PROTON_OK)
 		return status;
 	comparison_begin(&comparison, options);
@@ -461,7 +449,7 @@ int compare_many(struct view *view, struct input *input, const struct options *o
 		tallies.file = (uint32_t)input->next - 1;
 		status = comparison_add(&comparison, profile, add_tallies, &tallies, err);
 	}
-	judged = rank_input_judge(input, &refusal);
+	int judged = rank_input_judge(input, &refusal);
 	if (status == PROTON_OK && judged != PROTON_OK) {
 		*err = refusal;
 		status = judged;

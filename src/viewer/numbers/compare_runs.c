@@ -3,8 +3,6 @@
  * same program, or with --merge sum the sum of several files.
  */
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/array.h"
 #include "base/message.h"
@@ -397,11 +395,9 @@ static void report_one_run(const struct options *options, const struct runs *bas
 static char *explain(const struct comparison *comparison, const struct why *why, struct runs *base,
 		     struct runs *file)
 {
-	struct change change;
-
 	if (!comparison->shown_count || !verdict_is_time(comparison->metrics[0].label))
 		return NULL;
-	change = without_noise(change_at(comparison, base, file, 0, 0));
+	struct change change = without_noise(change_at(comparison, base, file, 0, 0));
 	if (isnan(change.number[COLUMN_LOW]))
 		return why_sentence(why, WHY_NOISE_UNKNOWN);
 	return why_sentence(why, verdict_of(change.number[COLUMN_LOW], change.number[COLUMN_HIGH],
@@ -435,14 +431,12 @@ int compare_runs(struct view *view, struct input *base, struct input *input,
 		 const struct options *options, struct proton_error *err)
 {
 	struct comparison comparison;
-	struct runs before = {0};
-	struct runs after = {0};
-	struct why why = {0};
-	int status;
+	struct runs before = {0}, after = {0};
+	AT_END(why_fini) struct why why = {0};
 
 	*view = (struct view){0};
 	comparison_begin(&comparison, options);
-	status = add_side(&comparison, base, &before, &why, WHY_BEFORE, err);
+	int status = add_side(&comparison, base, &before, &why, WHY_BEFORE, err);
 	if (status == PROTON_OK)
 		status = add_side(&comparison, input, &after, &why, WHY_AFTER, err);
 	if (status == PROTON_OK)
@@ -457,7 +451,6 @@ int compare_runs(struct view *view, struct input *base, struct input *input,
 			report_one_run(options, &before, &after);
 		}
 	}
-	why_fini(&why);
 	runs_fini(&before);
 	runs_fini(&after);
 	comparison_end(&comparison);

@@ -3,8 +3,6 @@
 
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/array.h"
 #include "base/message.h"
@@ -60,8 +58,6 @@ static const char *parse_amount(struct gate *gate, const char *text)
 /* "time > 3" would mean three nanoseconds. Percentages are the same in every unit. */
 static int check_unit(struct gate *gate, struct proton_error *err)
 {
-	char *metric;
-
 	if (!derive_lacks_unit(gate->metric))
 		return PROTON_OK;
 	if (gate->kind != GATE_CHANGE_PERCENT)
@@ -69,7 +65,7 @@ static int check_unit(struct gate *gate, struct proton_error *err)
 			       "--fail-if \"%.100s\": %.40s has no unit; write %.40s/ms "
 			       "(or /s, /us, /ns)",
 			       gate->text, gate->metric, gate->metric);
-	metric = xasprintf("%s/ms", gate->metric);
+	char *metric = xasprintf("%s/ms", gate->metric);
 	free(gate->metric);
 	gate->metric = metric;
 	return PROTON_OK;
@@ -78,7 +74,6 @@ static int check_unit(struct gate *gate, struct proton_error *err)
 int gate_parse(struct gate *gate, const char *text, struct proton_error *err)
 {
 	size_t length = strcspn(text, "<>");
-	const char *rest;
 
 	*gate = (struct gate){.text = xstrdup(text)};
 	gate->metric = copy_trimmed(text, length);
@@ -86,7 +81,7 @@ int gate_parse(struct gate *gate, const char *text, struct proton_error *err)
 		return refuse_gate(gate, err);
 	gate->is_above = text[length] == '>';
 	gate->is_equal_bad = text[length + 1] == '=';
-	rest = text + length + 1 + gate->is_equal_bad;
+	const char *rest = text + length + 1 + gate->is_equal_bad;
 	rest = parse_amount(gate, rest + strspn(rest, " \t"));
 	if (!rest)
 		return refuse_gate(gate, err);
@@ -194,7 +189,7 @@ int gate_check(const struct gate *gate, const struct profile *profile, const uin
 	       const struct gate_numbers *numbers, struct gate_result *result,
 	       struct proton_error *err)
 {
-	bool *matches = NULL;
+	AUTO_FREE bool *matches = NULL;
 
 	*result = (struct gate_result){.gate = gate, .label = numbers->label};
 	if (gate->kind != GATE_VALUE && !numbers->before)
@@ -217,7 +212,6 @@ int gate_check(const struct gate *gate, const struct profile *profile, const uin
 			continue;
 		add_finding(result, &finding);
 	}
-	free(matches);
 	if (result->checked == 0)
 		return err_set(
 			err, PROTON_E_INVALID,
@@ -250,13 +244,12 @@ static void put_change(char *text, size_t capacity, const struct gate *gate,
 	double low = is_percent ? share_percent(finding->low, finding->before) : finding->low;
 	double high = is_percent ? share_percent(finding->high, finding->before) : finding->high;
 	const char *unit = is_percent ? "%" : "";
-	size_t used;
 
 	text[0] = '\0';
 	if (gate->kind == GATE_VALUE)
 		return;
-	used = (size_t)snprintf(text, capacity, " (before %.6g, after %.6g", finding->before,
-				finding->after);
+	size_t used = (size_t)snprintf(text, capacity, " (before %.6g, after %.6g", finding->before,
+				       finding->after);
 	if (!isnan(low) && used < capacity)
 		used += (size_t)snprintf(text + used, capacity - used,
 					 ", %.0f %% interval %+.3g%s to %+.3g%s",
@@ -272,7 +265,7 @@ static void report_finding(const struct gate_result *result, const struct profil
 	const struct gate *gate = result->gate;
 	double judged = judged_of(gate, finding->before, finding->after);
 	char value[40];
-	char *name = name_text(profile, profile->nodes[finding->node].frame, NAMES_RAW);
+	AUTO_FREE char *name = name_text(profile, profile->nodes[finding->node].frame, NAMES_RAW);
 	char change[200];
 
 	snprintf(value, sizeof(value), gate->kind == GATE_VALUE ? "%.6g%s" : "%+.6g%s", judged,
@@ -281,7 +274,6 @@ static void report_finding(const struct gate_result *result, const struct profil
 	message("gate %s: %s %s %s %s in %s%s%s", finding->is_failed ? "failed" : "passed",
 		result->label, value, operator_of(gate), gate->amount_text, name, change,
 		finding->is_noise ? ": within noise" : "");
-	free(name);
 }
 
 void gate_report_result(const struct gate_result *result, const struct profile *profile)
@@ -309,11 +301,10 @@ void gate_report_result(const struct gate_result *result, const struct profile *
 static void put_finding(struct json_writer *json, const struct gate_result *result,
 			const struct gate_finding *finding, const struct profile *profile)
 {
-	char *name = name_text(profile, profile->nodes[finding->node].frame, NAMES_RAW);
+	AUTO_FREE char *name = name_text(profile, profile->nodes[finding->node].frame, NAMES_RAW);
 
 	json_begin_object(json);
 	json_key_text(json, "frame", name);
-	free(name);
 	json_key_bool(json, "failed", finding->is_failed);
 	if (isnan(finding->before)) {
 		json_key_double(json, "value", finding->after);

@@ -22,10 +22,6 @@
  */
 #pragma once
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
 #include "base/err.h"
 #include "format/json_write.h"
 #include "model/profile.h"

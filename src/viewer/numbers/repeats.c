@@ -2,8 +2,6 @@
 #include "viewer/numbers/repeats.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/array.h"
 
@@ -29,9 +27,7 @@ struct repeats repeats_of(double *values, size_t count, size_t zeros)
 	struct repeats repeats = {count + zeros, NAN, NAN, NAN};
 	size_t runs = count + zeros;
 	size_t negative = 0;
-	double squares = 0;
-	double sum = 0;
-	double min;
+	double squares = 0, sum = 0;
 
 	if (!runs)
 		return repeats;
@@ -41,7 +37,7 @@ struct repeats repeats_of(double *values, size_t count, size_t zeros)
 	repeats.median = (value_at(values, negative, zeros, (runs - 1) / 2) +
 			  value_at(values, negative, zeros, runs / 2)) /
 			 2;
-	min = value_at(values, negative, zeros, 0);
+	double min = value_at(values, negative, zeros, 0);
 	for (size_t i = 0; i < count; i++)
 		sum += values[i];
 	/* A sum of equal values, divided by their count, may differ from them in the last digit. */
@@ -67,7 +63,6 @@ static const double student_t[] = {
 double repeats_student_t(double df)
 {
 	size_t below = ARRAY_LENGTH(student_t);
-	double share;
 
 	if (!(df > 1))
 		return student_t[0];
@@ -76,7 +71,7 @@ double repeats_student_t(double df)
 		return 1.95996 + 2.37227 / df + 2.82250 / (df * df) + 2.5558 / (df * df * df);
 	below = (size_t)df;
 	/* Linear in 1/df. The curve is convex there, so the interval is never too narrow. */
-	share = (1 / (double)below - 1 / df) / (1 / (double)below - 1 / (double)(below + 1));
+	double share = (1 / (double)below - 1 / df) / (1 / (double)below - 1 / (double)(below + 1));
 	return student_t[below - 1] + share * (student_t[below] - student_t[below - 1]);
 }
 
@@ -85,13 +80,11 @@ bool repeats_interval(const struct repeats *before, const struct repeats *after,
 {
 	double change = after->mean - before->mean;
 	double error = 0;
-	double first;
-	double second;
 
 	if (before->count < 2 || after->count < 2)
 		return false;
-	first = before->variance / (double)before->count;
-	second = after->variance / (double)after->count;
+	double first = before->variance / (double)before->count;
+	double second = after->variance / (double)after->count;
 	if (first + second > 0) {
 		double df = (first + second) * (first + second) /
 			    (first * first / (double)(before->count - 1) +

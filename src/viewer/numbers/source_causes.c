@@ -1,9 +1,6 @@
 /* Sharing out stalls between the instructions that cause them. */
 #include "viewer/numbers/source_causes.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/array.h"
 #include "model/sample_lines.h"
 #include "model/samples.h"
@@ -60,8 +57,7 @@ static uint64_t issued_at(const struct function *function, uint32_t pc)
 static void share_out(struct function *function, const struct stall *stall, const uint32_t *pcs,
 		      size_t count)
 {
-	uint64_t before = 0;
-	uint64_t all = 0;
+	uint64_t before = 0, all = 0;
 
 	for (size_t i = 0; i < count; i++)
 		all += issued_at(function, pcs[i]);
@@ -99,11 +95,10 @@ static uint64_t sum_paths(struct function *function, const uint32_t *pcs, size_t
 static void share_out_barrier(struct function *function, const struct stall *stall,
 			      const uint32_t *pcs, size_t count)
 {
-	uint64_t all;
 	uint64_t before = 0;
 
 	memset(function->sums, 0, function->length * sizeof(*function->sums));
-	all = sum_paths(function, pcs, count);
+	uint64_t all = sum_paths(function, pcs, count);
 	if (!all)
 		add_part(function, stall->pc->offset, stall->pc->samples);
 	for (size_t i = 0; i < function->length && all; i++) {
@@ -235,11 +230,10 @@ static void add_function(struct source_causes *causes, const struct source_repor
 static bool is_cubin(const struct profile_code_object *code)
 {
 	struct code_object object;
-	bool is_nvidia;
 
 	if (!code->length || code_object_open(&object, code->bytes, code->length, NULL))
 		return false;
-	is_nvidia = object.machine == MACHINE_NVIDIA;
+	bool is_nvidia = object.machine == MACHINE_NVIDIA;
 	code_object_close(&object);
 	return is_nvidia;
 }
@@ -254,12 +248,11 @@ void source_causes_init(struct source_causes *causes, const struct source_report
 	*causes = (struct source_causes){0};
 	for (uint32_t i = 0; samples && i < samples->function_count; i++) {
 		const struct profile_function *function = &samples->functions[i];
-		struct sass *sass;
 
 		if (function->name != name || !function->code_object ||
 		    !is_cubin(&samples->code_objects[function->code_object - 1]))
 			continue;
-		sass = source_code_sass(code, samples, function);
+		struct sass *sass = source_code_sass(code, samples, function);
 		if (sass)
 			add_function(causes, report, function, sass,
 				     sass_function(sass, profile_text(profile, name)));

@@ -1,13 +1,9 @@
 /* The sampled instructions of a kernel: their lines, samples and text. */
 #include "viewer/numbers/source_code.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/array.h"
 #include "base/message.h"
 #include "model/sample_lines.h"
-#include "model/samples.h"
 #include "symbol/sass.h"
 #include "viewer/print/xalloc.h"
 
@@ -37,7 +33,7 @@ static void add_function(struct source_code *code, const struct source_report *r
 	struct sass *sass = source_code_sass(code, samples, function);
 	const char *name = profile_text(profile, function->name);
 	uint32_t in_sass = sass ? sass_function(sass, name) : SASS_FUNCTION_NONE;
-	struct lines lines = {0};
+	AT_END(lines_close) struct lines lines = {0};
 	struct source_instruction *item = NULL;
 
 	code->variant_count++;
@@ -64,7 +60,6 @@ static void add_function(struct source_code *code, const struct source_report *r
 		if (reason < report->reason_count)
 			item->samples.by_reason[reason] += pc->samples;
 	}
-	lines_close(&lines);
 }
 
 ARRAY_ORDER(compare_items, struct source_instruction,
@@ -170,13 +165,10 @@ const struct source_text *source_texts_find(const struct source_texts *texts, ui
 
 const char *source_text_line(const struct source_text *text, uint32_t line, size_t *length_out)
 {
-	const char *begin;
-	size_t length;
-
 	if (line == 0 || line > text->line_count)
 		return NULL;
-	begin = text->bytes + text->starts[line - 1];
-	length = text->starts[line] - 1 - text->starts[line - 1];
+	const char *begin = text->bytes + text->starts[line - 1];
+	size_t length = text->starts[line] - 1 - text->starts[line - 1];
 	if (length && begin[length - 1] == '\r')
 		length--;
 	*length_out = length;

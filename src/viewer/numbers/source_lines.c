@@ -1,8 +1,6 @@
 /* Samples of PC sampling by kernel and source line, collected from the tree. */
 #include "viewer/numbers/source_lines.h"
 
-#include <stdlib.h>
-#include <string.h>
 #include <strings.h>
 
 #include "base/array.h"
@@ -67,11 +65,10 @@ static bool add_samples(const struct collector *collector, uint32_t node,
 
 	for (uint32_t v = profile->nodes[node].first_value; v; v = profile->values[v].next) {
 		const struct profile_value *value = &profile->values[v];
-		uint8_t reason;
 
 		if (value->metric >= profile->metric_count)
 			continue;
-		reason = collector->reason_of[value->metric];
+		uint8_t reason = collector->reason_of[value->metric];
 		if (value->as.int64 <= 0 || (!reason && value->metric != collector->samples_metric))
 			continue;
 		has_any = true;
@@ -140,14 +137,13 @@ static void make_lines(struct collector *collector, struct source_kernel *kernel
 {
 	for (size_t i = 0; i < count; i++) {
 		const struct line_of_node *entry = &entries[i];
-		struct source_line *line;
 
 		if (i == 0 || compare_entries(entry, &entries[i - 1]) != 0) {
 			XADD(kernel->lines, kernel->line_count,
 			     (struct source_line){
 				     .file = entry->file, .line = entry->line, .is_inlined = true});
 		}
-		line = &kernel->lines[kernel->line_count - 1];
+		struct source_line *line = &kernel->lines[kernel->line_count - 1];
 		line->is_inlined = line->is_inlined && !entry->is_outermost;
 		add_samples(collector, entry->node, &line->samples);
 		if (entry->is_outermost)
@@ -205,13 +201,12 @@ static void make_kernels(struct collector *collector)
 	ARRAY_SORT(collector->entries, collector->count, compare_entries);
 	for (size_t i = 1; i <= collector->count; i++) {
 		const struct line_of_node *entries = &collector->entries[first];
-		struct source_kernel *kernel;
 
 		if (i < collector->count && entries[i - first].kernel == entries->kernel)
 			continue;
 		XADD(report->kernels, report->kernel_count,
 		     (struct source_kernel){.frame = entries->kernel});
-		kernel = &report->kernels[report->kernel_count - 1];
+		struct source_kernel *kernel = &report->kernels[report->kernel_count - 1];
 		make_lines(collector, kernel, entries, i - first);
 		sort_lines(kernel);
 		first = i;
@@ -224,7 +219,8 @@ static void add_apportioned(const struct collector *collector, const uint8_t *st
 {
 	struct source_report *report = collector->report;
 	const struct profile *profile = report->profile;
-	uint32_t *kernel_of_frame = xcalloc(profile->frame_count, sizeof(*kernel_of_frame));
+	AUTO_FREE uint32_t *kernel_of_frame =
+		xcalloc(profile->frame_count, sizeof(*kernel_of_frame));
 	uint32_t metric = 0;
 
 	while (metric < profile->metric_count &&
@@ -245,7 +241,6 @@ static void add_apportioned(const struct collector *collector, const uint8_t *st
 				report->kernels[kernel - 1].apportioned +=
 					(uint64_t)profile->values[v].as.int64;
 	}
-	free(kernel_of_frame);
 }
 
 int source_report_init(struct source_report *report, struct profile *profile, const uint8_t *state,

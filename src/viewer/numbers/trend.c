@@ -2,8 +2,6 @@
 #include "viewer/numbers/compare.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/array.h"
 #include "base/message.h"
@@ -33,9 +31,9 @@ struct trend {
 static int add_run(struct trend *trend, struct profile *profile, const struct options *options,
 		   struct proton_error *err)
 {
-	struct metric_column column = {0};
+	AT_END(metric_column_fini) struct metric_column column = {0};
 	struct proton_error missing = {0};
-	struct view view;
+	AT_END(view_fini) struct view view;
 	int status = view_init(&view, profile, options, err);
 
 	if (status == PROTON_OK) {
@@ -46,22 +44,18 @@ static int add_run(struct trend *trend, struct profile *profile, const struct op
 		XADD(trend->runs, trend->count,
 		     (struct run){trend->input->next - 1, column.values ? column.values[0] : NAN});
 	}
-	metric_column_fini(&column);
-	view_fini(&view);
 	return status;
 }
 
 static double median_before(const struct trend *trend, size_t run)
 {
-	double *values = xcalloc(run + 1, sizeof(*values));
+	AUTO_FREE double *values = xcalloc(run + 1, sizeof(*values));
 	size_t count = 0;
-	double median;
 
 	for (size_t i = 0; i < run; i++)
 		if (!isnan(trend->runs[i].value))
 			values[count++] = trend->runs[i].value;
-	median = repeats_of(values, count, 0).median;
-	free(values);
+	double median = repeats_of(values, count, 0).median;
 	return median;
 }
 

@@ -2,8 +2,6 @@
 #include "viewer/numbers/utilization.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/message.h"
 #include "viewer/print/xalloc.h"
@@ -67,8 +65,7 @@ static double own_number(const struct util *util, const struct raw_metric *raw, 
 static double peak_of_node(const struct util *util, uint32_t node, size_t width)
 {
 	const struct profile_kernel *kernels = util->profile->kernels;
-	double capacity = 0;
-	double total_ns = 0;
+	double capacity = 0, total_ns = 0;
 
 	for (uint32_t i = util->profile->nodes[node].first_kernel; i; i = kernels[i].next) {
 		const struct peaks *peaks = &util->peaks[kernels[i].device];
@@ -106,23 +103,21 @@ double util_min_byte_time_s(const struct util *util, uint32_t node)
 double util_of_node(const struct util *util, uint32_t node)
 {
 	const struct profile_kernel *kernels = util->profile->kernels;
-	double flop_time_s;
-	double byte_time_s;
 	double ns = 0;
 
 	if (isnan(peak_of_node(util, node, 0)))
 		return NAN;
 	for (uint32_t i = util->profile->nodes[node].first_kernel; i; i = kernels[i].next)
 		ns += (double)kernels[i].total_ns;
-	flop_time_s = util_min_flop_time_s(util, node);
-	byte_time_s = util_min_byte_time_s(util, node);
+	double flop_time_s = util_min_flop_time_s(util, node);
+	double byte_time_s = util_min_byte_time_s(util, node);
 	return (flop_time_s > byte_time_s ? flop_time_s : byte_time_s) / (ns / 1e9);
 }
 
 void util_report_unknown(const struct util *util)
 {
 	const struct profile *profile = util->profile;
-	bool *is_used = xcalloc(profile->device_count, sizeof(*is_used));
+	AUTO_FREE bool *is_used = xcalloc(profile->device_count, sizeof(*is_used));
 
 	for (size_t i = 1; i < profile->kernel_count; i++)
 		is_used[profile->kernels[i].device] = true;
@@ -140,7 +135,6 @@ void util_report_unknown(const struct util *util)
 			"unknown; see --peaks",
 			profile_text(profile, device->type), profile_text(profile, device->arch));
 	}
-	free(is_used);
 }
 
 /* ------------------------------------------------------------------ --peaks */

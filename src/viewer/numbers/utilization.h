@@ -9,9 +9,6 @@
  */
 #pragma once
 
-#include <stdbool.h>
-#include <stdint.h>
-
 #include "base/err.h"
 #include "model/peaks.h"
 #include "model/profile.h"

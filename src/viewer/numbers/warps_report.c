@@ -2,8 +2,6 @@
 #include "viewer/numbers/warps_report.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/array.h"
 #include "base/message.h"
@@ -89,7 +87,8 @@ static void read_rows(struct warps_report *report, const struct column *columns,
 		      const uint8_t *state)
 {
 	const struct profile *profile = report->profile;
-	uint8_t *levels = xcalloc(profile->node_count, sizeof(*levels)); /* + 1; 0: no warp data */
+	AUTO_FREE uint8_t *levels =
+		xcalloc(profile->node_count, sizeof(*levels)); /* + 1; 0: no warp data */
 
 	for (uint32_t i = 1; i < profile->node_count; i++) {
 		uint8_t above = levels[profile->nodes[i].parent];
@@ -107,7 +106,6 @@ static void read_rows(struct warps_report *report, const struct column *columns,
 			row.number[n] = columns[n].value ? columns[n].value[i] : NAN;
 		XADD(report->rows, report->count, row);
 	}
-	free(levels);
 }
 
 /* ------------------------------------------------------------------ kernels */
@@ -214,7 +212,7 @@ bool warps_are_asked_for(const struct options *options)
 
 void warps_strip(struct profile *profile)
 {
-	bool *is_below = xcalloc(profile->node_count, sizeof(*is_below));
+	AUTO_FREE bool *is_below = xcalloc(profile->node_count, sizeof(*is_below));
 
 	for (uint32_t i = 1; i < profile->node_count; i++) {
 		is_below[i] = is_below[profile->nodes[i].parent] ||
@@ -222,7 +220,6 @@ void warps_strip(struct profile *profile)
 		if (is_below[i])
 			profile->nodes[i].first_value = 0;
 	}
-	free(is_below);
 }
 
 void warps_report_nothing(const struct profile *profile, const struct options *options)

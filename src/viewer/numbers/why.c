@@ -4,8 +4,6 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/array.h"
 #include "viewer/numbers/repeats.h"
@@ -136,11 +134,9 @@ static void add_code(struct why *why, enum why_side side, const struct profile *
 static void add_kernels(struct why *why, enum why_side which, const struct profile *profile)
 {
 	ARRAY_EACH(node, profile->nodes, profile->node_count) {
-		struct kernel_side *side;
-
 		if (!node->first_kernel)
 			continue;
-		side = &kernel_of(why, profile, node->frame)->sides[which];
+		struct kernel_side *side = &kernel_of(why, profile, node->frame)->sides[which];
 		for (uint32_t k = node->first_kernel; k; k = profile->kernels[k].next) {
 			side->count += profile->kernels[k].count;
 			side->ns += profile->kernels[k].total_ns;
@@ -161,11 +157,10 @@ static char *device_names(const struct profile *profile)
 		const char *name = profile_text(profile, *profile_text(profile, device->name)
 								 ? device->name
 								 : device->arch);
-		char *longer;
 
 		if (!*name || strstr(names, name))
 			continue;
-		longer = xasprintf("%s%s%s", names, *names ? ", " : "", name);
+		char *longer = xasprintf("%s%s%s", names, *names ? ", " : "", name);
 		free(names);
 		names = longer;
 	}
@@ -176,11 +171,10 @@ static char *device_names(const struct profile *profile)
 static void add_mean(const char *text, struct sum *sum)
 {
 	char *end;
-	double mean;
 
 	strtod(text, &end);
 	text = end;
-	mean = strtod(text, &end);
+	double mean = strtod(text, &end);
 	if (end == text || !isfinite(mean) || mean < 0)
 		return;
 	sum->total += mean;
@@ -461,8 +455,7 @@ char *why_sentence(const struct why *why, enum why_noise noise)
 		others_cause, clock_cause,    power_cause,  version_cause,
 	};
 	const struct why_kernel *kernel;
-	char *cause = NULL;
-	char *sentence;
+	AUTO_FREE char *cause = NULL;
 
 	if (!why->count || !why->runs[WHY_BEFORE] || !why->runs[WHY_AFTER])
 		return NULL;
@@ -475,7 +468,5 @@ char *why_sentence(const struct why *why, enum why_noise noise)
 		cause = causes[i](why, kernel);
 	if (!cause)
 		cause = unknown_cause(why, noise);
-	sentence = xasprintf("Why: %s", cause);
-	free(cause);
-	return sentence;
+	return xasprintf("Why: %s", cause);
 }

@@ -1,8 +1,6 @@
 /* Header line above a tree or table: command, duration and devices of the run. */
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
 #include "model/ranks.h"

@@ -4,7 +4,6 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "base/array.h"
 
@@ -43,11 +42,10 @@ static int write_fixed(char text[NUMBER_FORMAT_BYTES], int decimals, double valu
 	double fraction = scaled - trunc(scaled);
 	char digits[24];
 	int at = sizeof(digits);
-	uint64_t rest;
 
 	if (!(scaled < 1e12) || fabs(fraction - 0.5) < 1e-3)
 		return 0;
-	rest = (uint64_t)scaled + (fraction > 0.5);
+	uint64_t rest = (uint64_t)scaled + (fraction > 0.5);
 	for (int i = 0; rest || i <= decimals; i++, rest /= 10) {
 		if (i && i == decimals)
 			digits[--at] = '.';

@@ -1,7 +1,6 @@
 /* --brief: claims as text or Markdown of at most 40 lines, and as CSV and JSON for programs. */
 #include <inttypes.h>
 #include <math.h>
-#include <string.h>
 
 #include "base/array.h"
 #include "viewer/print/printable_text.h"
@@ -15,7 +14,7 @@ static const char *const confidences[] = {
 /* Names are not Markdown. */
 static void put_text(struct report *report, const char *text)
 {
-	struct out clean;
+	AT_END(out_fini) struct out clean;
 
 	out_init(&clean, -1);
 	text_clean(&clean, text, strlen(text));
@@ -24,7 +23,6 @@ static void put_text(struct report *report, const char *text)
 			out_byte(report->out, '\\');
 		out_byte(report->out, clean.bytes[i]);
 	}
-	out_fini(&clean);
 }
 
 /* ------------------------------------------------------------------ text */

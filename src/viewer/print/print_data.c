@@ -5,7 +5,6 @@
  * not nested, because many JSON parsers fail at a depth of a few hundred.
  */
 #include <math.h>
-#include <stdlib.h>
 
 #include "base/array.h"
 #include "viewer/numbers/gate.h"
@@ -101,13 +100,12 @@ static void write_row(struct rows *rows, uint32_t node, size_t level)
 static void write_rows(struct rows *rows)
 {
 	struct walk_step step;
-	struct walk walk;
+	AT_END(walk_fini) struct walk walk;
 
 	walk_init(&walk, rows->view);
 	while (!rows->report->out->errnum && walk_next(&walk, &step))
 		if (!step.is_more)
 			write_row(rows, step.node, step.level);
-	walk_fini(&walk);
 }
 
 static void write_members(const struct view *view, struct json_writer *json)
@@ -138,7 +136,7 @@ static void write_members(const struct view *view, struct json_writer *json)
 
 void table_write(const struct view *view, struct report *report)
 {
-	struct rows rows;
+	AT_END(rows_fini) struct rows rows;
 
 	rows_init(&rows, view, report);
 	report->is_partial = profile_is_partial(view->profile);
@@ -150,5 +148,4 @@ void table_write(const struct view *view, struct report *report)
 	if (report->format == REPORT_JSON)
 		out_byte(report->out, '\n');
 	report_end(report);
-	rows_fini(&rows);
 }

@@ -6,8 +6,6 @@
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/message.h"
 #include "model/samples.h"
@@ -206,7 +204,7 @@ static void put_source(struct printer *printer, const char *text, size_t length)
 	size_t used = ROW_COLUMNS + printer->reason_columns +
 		      (printer->causes.samples ? CAUSED_COLUMNS : 0);
 	size_t columns = printer->term.columns ? printer->term.columns - used : SIZE_MAX;
-	struct out spaced;
+	AT_END(out_fini) struct out spaced;
 	struct out *clean = &printer->text;
 
 	if (printer->term.columns && printer->term.columns < used + SOURCE_COLUMNS_MIN)
@@ -228,7 +226,6 @@ static void put_source(struct printer *printer, const char *text, size_t length)
 		text_shorten(printer->out, clean->bytes, clean->length, columns,
 			     printer->term.has_utf8 ? "…" : "...", false);
 	}
-	out_fini(&spaced);
 }
 
 /* Percentage of the kernel's samples that are caused there. */

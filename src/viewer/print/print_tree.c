@@ -13,8 +13,6 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/array.h"
 #include "viewer/print/number_format.h"
@@ -150,12 +148,10 @@ static size_t text_column_width(struct printer *printer, const struct metric_col
 	size_t widest = 1;
 
 	for (size_t i = 0; i < view->profile->node_count; i++) {
-		size_t columns;
-
 		if (view->state[i] != NODE_SHOWN)
 			continue;
 		value_text(printer, column, (uint32_t)i);
-		columns = text_columns(printer->cleaned.bytes, printer->cleaned.length);
+		size_t columns = text_columns(printer->cleaned.bytes, printer->cleaned.length);
 		if (columns > widest)
 			widest = columns;
 	}
@@ -169,8 +165,7 @@ static size_t number_column_width(const struct printer *printer, const struct me
 {
 	const struct view *view = printer->view;
 	char text[NUMBER_FORMAT_BYTES];
-	double largest = 0;
-	double smallest = 0;
+	double largest = 0, smallest = 0;
 	size_t widest = 1;
 	bool has_tiny = false;
 
@@ -217,7 +212,6 @@ static void drop_columns(struct printer *printer)
 static void lay_out(struct printer *printer)
 {
 	const struct view *view = printer->view;
-	size_t space;
 
 	printer->styles = xcalloc(view->shown_count, sizeof(*printer->styles));
 	printer->widths = xcalloc(view->shown_count, sizeof(*printer->widths));
@@ -235,7 +229,7 @@ static void lay_out(struct printer *printer)
 	drop_columns(printer);
 	printer->levels = LEVELS_WITHOUT_TERMINAL;
 	if (view->term.is_tty) {
-		space = printer->numbers_columns + NAME_COLUMNS_MIN;
+		size_t space = printer->numbers_columns + NAME_COLUMNS_MIN;
 		space = view->term.columns > space ? view->term.columns - space : 0;
 		printer->levels = space / LEVEL_COLUMNS + 1;
 	}
@@ -494,12 +488,11 @@ typedef void print_step_fn(struct printer *printer, const struct walk_step *step
 static void print_rows(struct printer *printer, print_step_fn *print)
 {
 	struct walk_step step;
-	struct walk walk;
+	AT_END(walk_fini) struct walk walk;
 
 	walk_init(&walk, printer->view);
 	while (!printer->out->errnum && walk_next(&walk, &step))
 		print(printer, &step);
-	walk_fini(&walk);
 }
 
 static void printer_init(struct printer *printer, const struct view *view, struct out *out)
@@ -534,7 +527,7 @@ static void print_run(struct printer *printer)
 
 void tree_print(const struct view *view, struct out *out)
 {
-	struct printer printer;
+	AT_END(printer_fini) struct printer printer;
 
 	printer_init(&printer, view, out);
 	print_run(&printer);
@@ -545,7 +538,6 @@ void tree_print(const struct view *view, struct out *out)
 		text_clean(out, view->why, strlen(view->why));
 		out_byte(out, '\n');
 	}
-	printer_fini(&printer);
 }
 
 /* ------------------------------------------------------------------ Markdown */
@@ -607,7 +599,7 @@ static void markdown_row(struct printer *printer, const struct walk_step *step)
 void tree_print_markdown(const struct view *view, struct out *out)
 {
 	struct view plain = *view;
-	struct printer printer;
+	AT_END(printer_fini) struct printer printer;
 
 	plain.term = (struct term){.has_utf8 = true};
 	printer_init(&printer, &plain, out);
@@ -628,7 +620,6 @@ void tree_print_markdown(const struct view *view, struct out *out)
 		markdown_text(&printer, plain.why, strlen(plain.why));
 		out_byte(out, '\n');
 	}
-	printer_fini(&printer);
 }
 
 /* ------------------------------------------------------------------ --print-sorted */
@@ -667,9 +658,9 @@ void sorted_print(const struct view *view, struct out *out)
 {
 	const struct metric_column *sorted_by = &view->columns[view->sort_column];
 	size_t name_columns = SORTED_NAME_COLUMNS;
-	struct printer printer;
+	AT_END(printer_fini) struct printer printer;
 	size_t count;
-	struct sorted_frame *entries = collect(view, &count);
+	AUTO_FREE struct sorted_frame *entries = collect(view, &count);
 
 	if (view->term.columns && view->term.columns < SORTED_NAME_COLUMNS + SORTED_VALUE_COLUMNS)
 		name_columns = view->term.columns - SORTED_VALUE_COLUMNS;
@@ -678,13 +669,9 @@ void sorted_print(const struct view *view, struct out *out)
 	text_clean(out, sorted_by->name, strlen(sorted_by->name));
 	out_byte(out, '\n');
 	for (size_t i = 0; i < count && !out->errnum; i++) {
-		size_t columns;
-
 		put_name(&printer, entries[i].node, view->term.columns ? name_columns : SIZE_MAX);
-		columns = text_columns(printer.cleaned.bytes, printer.cleaned.length);
+		size_t columns = text_columns(printer.cleaned.bytes, printer.cleaned.length);
 		text_pad(out, columns < name_columns ? name_columns - columns : 0);
 		out_printf(out, " %.4g\n", entries[i].value);
 	}
-	printer_fini(&printer);
-	free(entries);
 }

@@ -5,8 +5,6 @@
 #include "viewer/print/printers.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/array.h"
 #include "model/rollup.h"
@@ -209,7 +207,7 @@ static void print_path(struct printer *printer)
 	size_t max = printer->options->query.rows ? printer->options->query.rows : PATH_ROWS;
 	double shown = 0;
 	size_t count;
-	struct warps_row *rows = path_rows(printer->kernel, &count);
+	AUTO_FREE struct warps_row *rows = path_rows(printer->kernel, &count);
 
 	if (count) /* a kernel with sums has no path */
 		out_text(printer->out, "\n  path/%    cycles  critical path\n");
@@ -228,7 +226,6 @@ static void print_path(struct printer *printer)
 		put_number(printer, 10, 0, (all - shown) / ctas);
 		out_printf(printer->out, "  (%zu more)\n", count - max);
 	}
-	free(rows);
 }
 
 static bool print_asyncs(struct printer *printer)
@@ -270,11 +267,9 @@ static const struct warps_row *find_waiting(const struct warps_kernel *kernel, d
 
 	*percent_out = 0;
 	ARRAY_EACH(role, kernel->rows, kernel->count) {
-		double waits;
-
 		if (role->role == WARPS_NO_FRAME || role->scope != WARPS_NO_FRAME || role->is_async)
 			continue;
-		waits = warps_of_role(kernel, role, WARPS_NUMBER_WAIT);
+		double waits = warps_of_role(kernel, role, WARPS_NUMBER_WAIT);
 		if (waits > max) {
 			max = waits;
 			found = role;
@@ -370,7 +365,7 @@ static void put_path(struct printer *printer)
 {
 	double all = printer->kernel->rows[0].number[WARPS_NUMBER_CTA_CYCLES];
 	size_t count;
-	struct warps_row *rows = path_rows(printer->kernel, &count);
+	AUTO_FREE struct warps_row *rows = path_rows(printer->kernel, &count);
 
 	if (count) {
 		out_printf(printer->out, "%.0f %% of the critical path is in ",
@@ -384,7 +379,6 @@ static void put_path(struct printer *printer)
 	}
 	put_bound(printer, rows, count);
 	out_text(printer->out, ".\n");
-	free(rows);
 }
 
 static void print_warps_kernels(const struct warps_report *warps, struct report *report)

@@ -3,7 +3,6 @@
 
 #include <wchar.h>
 
-#include "base/buf.h"
 #include "base/printable.h"
 
 void text_clean(struct out *out, const char *text, size_t length)
@@ -27,23 +26,20 @@ void text_clean_lines(struct out *out, const char *text, size_t length)
 
 static size_t columns_of(uint32_t code)
 {
-	int columns;
-
 	if (code < 0x80)
 		return 1;
-	columns = code == UINT32_MAX ? 1 : wcwidth((wchar_t)code);
+	int columns = code == UINT32_MAX ? 1 : wcwidth((wchar_t)code);
 	/* -1: the locale does not know the character; most of these take one column. */
 	return columns < 0 ? 1 : (size_t)columns;
 }
 
 size_t text_columns(const char *text, size_t length)
 {
-	size_t columns;
 	size_t i = 0;
 
 	while (i < length && (unsigned char)text[i] < 0x80)
 		i++;
-	columns = i;
+	size_t columns = i;
 	while (i < length) {
 		uint32_t code;
 
@@ -78,8 +74,7 @@ void text_shorten(struct out *out, const char *text, size_t length, size_t colum
 	size_t mark_columns = text_columns(mark, strlen(mark));
 	size_t space = columns > mark_columns ? columns - mark_columns : 0;
 	size_t tail = keep_end ? space : space / 2;
-	size_t passed = 0;
-	size_t i = 0;
+	size_t passed = 0, i = 0;
 
 	if (total <= columns) {
 		out_bytes(out, text, length);

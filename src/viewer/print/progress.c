@@ -33,8 +33,7 @@ void progress_disable(void)
 static size_t put_number(char *text, int rest)
 {
 	char digits[12];
-	size_t count = 0;
-	size_t length = 0;
+	size_t count = 0, length = 0;
 
 	do {
 		digits[count++] = (char)('0' + rest % 10);
@@ -76,7 +75,6 @@ void progress_begin(const char *verb, const char *name)
 {
 	struct sigaction action = {.sa_handler = write_line, .sa_flags = SA_RESTART};
 	const char *base = strrchr(name, '/');
-	int length;
 
 	progress_end();
 	if (is_disabled || isatty(STDERR_FILENO) != 1)
@@ -85,7 +83,7 @@ void progress_begin(const char *verb, const char *name)
 		base = "standard input";
 	else
 		base = base && base[1] ? base + 1 : name;
-	length = snprintf(line, LINE_BYTES, "%s: %s %s ", message_name(), verb, base);
+	int length = snprintf(line, LINE_BYTES, "%s: %s %s ", message_name(), verb, base);
 	line_length = length < LINE_BYTES ? (size_t)length : LINE_BYTES - 1;
 	for (size_t i = 0; i < line_length; i++)
 		if ((unsigned char)line[i] < 0x20 || (unsigned char)line[i] >= 0x7f)

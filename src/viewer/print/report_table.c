@@ -2,7 +2,6 @@
 #include "viewer/print/report_table.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 #include "format/csv_write.h"
 #include "viewer/print/printable_text.h"
@@ -164,7 +163,6 @@ void report_members(struct report *report, const struct report_value *values)
 {
 	struct json_writer *json = &report->json;
 	const char *object = NULL;
-	size_t start;
 
 	for (size_t i = 0; i < report->field_count; i++) {
 		const struct report_field *field = &report->fields[i];
@@ -175,7 +173,7 @@ void report_members(struct report *report, const struct report_value *values)
 		}
 		if (!field->name || values[i].type == REPORT_NONE)
 			continue;
-		start = i ? report->key_ends[i - 1] : 0;
+		size_t start = i ? report->key_ends[i - 1] : 0;
 		json_key_quoted(json, report->keys.bytes + start, report->key_ends[i] - start);
 		json_value(json, &values[i]);
 	}

@@ -2,7 +2,6 @@
 #include "viewer/print/terminal.h"
 
 #include <langinfo.h>
-#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 #include <sys/ioctl.h>

@@ -4,10 +4,7 @@
 #include <malloc.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include "base/array.h"
 #include "base/message.h"
 
 static void (*give_up)(void);

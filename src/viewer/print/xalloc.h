@@ -3,8 +3,6 @@
 
 #include "base/array.h"
 
-#include <stddef.h>
-
 #define EXIT_CUT 1 /* only a part of the input could be shown */
 #define EXIT_BAD 2 /* a message was printed */
 

@@ -2,10 +2,7 @@
 #include "viewer/query/derive.h"
 
 #include <math.h>
-#include <stdbool.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <strings.h>
 
 #include "base/array.h"
@@ -175,25 +172,23 @@ static void scale_column(const struct derive *derive, struct metric_column *colu
 static void divide_column(const struct derive *derive, struct metric_column *column,
 			  const struct raw_metric *divisor, double unit)
 {
-	double *divisors = rolled_up(derive, divisor);
+	AUTO_FREE double *divisors = rolled_up(derive, divisor);
 
 	drop_exact(column);
 	for (size_t i = 0; i < derive->node_count; i++)
 		column->values[i] = divisors[i] == 0 ? NAN
 						     : column->values[i] / (divisors[i] / unit);
-	free(divisors);
 }
 
 static double *utilization(const struct derive *derive)
 {
 	double *values = xcalloc(derive->node_count, sizeof(*values));
-	struct util util;
+	AT_END(util_fini) struct util util;
 
 	util_init(&util, derive->metrics);
 	util_report_unknown(&util);
 	for (size_t i = 0; i < derive->node_count; i++)
 		values[i] = util_of_node(&util, (uint32_t)i);
-	util_fini(&util);
 	return values;
 }
 
@@ -305,7 +300,7 @@ static double sum_of_metric(const struct derive *derive, const struct raw_metric
 			    const double *values)
 {
 	const struct profile_node *nodes = derive->metrics->profile->nodes;
-	bool *is_inner = xcalloc(derive->node_count, sizeof(bool));
+	AUTO_FREE bool *is_inner = xcalloc(derive->node_count, sizeof(bool));
 	double total = 0;
 
 	for (size_t i = 0; i < derive->node_count; i++) {
@@ -315,23 +310,19 @@ static double sum_of_metric(const struct derive *derive, const struct raw_metric
 		if (!isnan(values[i]) && !(is_inner[i] && holds_inner(raw)))
 			total += values[i];
 	}
-	free(is_inner);
 	return total;
 }
 
 static void show_share(const struct derive *derive, const struct raw_metric *raw,
 		       struct metric_column *column)
 {
-	double total;
-
 	take_raw(derive, raw, column);
 	column->is_additive = true;
-	total = column->values[0];
+	double total = column->values[0];
 	if (raw->is_inclusive && derive->own_only) {
-		double *sums = rolled_up(derive, raw);
+		AUTO_FREE double *sums = rolled_up(derive, raw);
 
 		total = sums[0];
-		free(sums);
 	}
 	if (!raw->is_inclusive)
 		total = sum_of_metric(derive, raw, column->values);
@@ -354,12 +345,11 @@ static const struct formula *find_formula(const char *name)
 /* True if the part before the slash is the name of a raw metric or of formulas. */
 static bool is_known_base(const struct metrics *metrics, const char *name, size_t length)
 {
-	char *base = xstrndup(name, length);
+	AUTO_FREE char *base = xstrndup(name, length);
 	bool is_known = metrics_find(metrics, base) != NULL;
 
 	for (size_t i = 0; i < ARRAY_LENGTH(formulas) && !is_known; i++)
 		is_known = strcasecmp(formulas[i].family, base) == 0;
-	free(base);
 	return is_known;
 }
 
@@ -407,7 +397,7 @@ static void consider(struct suggestion *best, const char *name, const char *want
 static void suggest(const struct metrics *metrics, const char *name, char *text, size_t capacity)
 {
 	struct suggestion best[SUGGESTIONS] = {{0}};
-	char *wanted = xstrdup(name);
+	AUTO_FREE char *wanted = xstrdup(name);
 	size_t used = 0;
 
 	metrics_lower_case(wanted);
@@ -416,7 +406,6 @@ static void suggest(const struct metrics *metrics, const char *name, char *text,
 			consider(best, formulas[i].name, wanted);
 	for (size_t i = 0; i < metrics->count; i++)
 		consider(best, metrics->raws[i].name, wanted);
-	free(wanted);
 	text[0] = '\0';
 	for (size_t i = 0; i < SUGGESTIONS && best[i].name && used < capacity; i++)
 		used += (size_t)snprintf(text + used, capacity - used, "%s%.40s",

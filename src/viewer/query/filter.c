@@ -6,9 +6,6 @@
  */
 #include "viewer/query/filter.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "viewer/print/xalloc.h"
 #include "viewer/query/frame_names.h"
 #include "viewer/query/pattern.h"
@@ -26,8 +23,9 @@ static bool is_metadata(const char *name)
 uint8_t *filter_prune(struct profile *profile)
 {
 	uint8_t *state = xcalloc(profile->node_count, sizeof(*state));
-	bool *frame_is_metadata = xcalloc(profile->frame_count, sizeof(*frame_is_metadata));
-	bool *keeps = xcalloc(profile->node_count, sizeof(*keeps));
+	AUTO_FREE bool *frame_is_metadata =
+		xcalloc(profile->frame_count, sizeof(*frame_is_metadata));
+	AUTO_FREE bool *keeps = xcalloc(profile->node_count, sizeof(*keeps));
 
 	for (size_t i = 0; i < profile->frame_count; i++)
 		frame_is_metadata[i] = is_metadata(profile_text(profile, profile->frames[i].name));
@@ -52,8 +50,6 @@ uint8_t *filter_prune(struct profile *profile)
 		else
 			state[i] = NODE_GONE;
 	}
-	free(keeps);
-	free(frame_is_metadata);
 	return state;
 }
 
@@ -96,13 +92,12 @@ int filter_matches(const struct profile *profile, const uint8_t *state, const ch
 {
 	struct matcher matcher = {.profile = profile};
 	int status = pattern_compile(&matcher.regex, pattern, REG_NOSUB, err);
-	bool *found;
 
 	if (status)
 		return status;
 	matcher.known = xcalloc(profile->frame_count, sizeof(*matcher.known));
 	out_init(&matcher.name, -1);
-	found = xcalloc(profile->node_count, sizeof(*found));
+	bool *found = xcalloc(profile->node_count, sizeof(*found));
 	for (size_t i = 1; i < profile->node_count; i++)
 		found[i] = (!state || state[i] == NODE_SHOWN) && matches(&matcher, i);
 	regfree(&matcher.regex);
@@ -115,7 +110,7 @@ int filter_matches(const struct profile *profile, const uint8_t *state, const ch
 int filter_include(const struct profile *profile, uint8_t *state, const char *pattern,
 		   size_t *matches_out, struct proton_error *err)
 {
-	bool *keeps;
+	AUTO_FREE bool *keeps = NULL;
 	int status = filter_matches(profile, state, pattern, &keeps, err);
 
 	if (status)
@@ -131,14 +126,13 @@ int filter_include(const struct profile *profile, uint8_t *state, const char *pa
 		else if (state[i] == NODE_SHOWN)
 			state[i] = NODE_HIDDEN;
 	}
-	free(keeps);
 	return PROTON_OK;
 }
 
 int filter_exclude(const struct profile *profile, uint8_t *state, const char *pattern,
 		   size_t *matches_out, struct proton_error *err)
 {
-	bool *found;
+	AUTO_FREE bool *found = NULL;
 	int status = filter_matches(profile, state, pattern, &found, err);
 
 	if (status)
@@ -152,7 +146,6 @@ int filter_exclude(const struct profile *profile, uint8_t *state, const char *pa
 		*matches_out += !is_below;
 		state[i] = NODE_HIDDEN;
 	}
-	free(found);
 	return PROTON_OK;
 }
 
@@ -179,8 +172,7 @@ static int find_subtrees(const struct profile *profile, const char *pattern, boo
 int filter_select(const struct profile *profile, const char *include, const char *exclude,
 		  bool **keeps_out, const char **none_out, struct proton_error *err)
 {
-	bool *keeps = NULL;
-	bool *excluded = NULL;
+	bool *keeps = NULL, *excluded = NULL;
 	int status = PROTON_OK;
 
 	*none_out = NULL;
@@ -201,7 +193,7 @@ int filter_select(const struct profile *profile, const char *include, const char
 
 void filter_require(const struct profile *profile, uint8_t *state, const bool *is_enough)
 {
-	bool *keeps = xcalloc(profile->node_count, sizeof(*keeps));
+	AUTO_FREE bool *keeps = xcalloc(profile->node_count, sizeof(*keeps));
 
 	for (size_t i = profile->node_count; i-- > 1;) {
 		if (state[i] != NODE_SHOWN)
@@ -213,5 +205,4 @@ void filter_require(const struct profile *profile, uint8_t *state, const bool *i
 		else
 			state[i] = NODE_BELOW;
 	}
-	free(keeps);
 }

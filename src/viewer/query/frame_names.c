@@ -1,8 +1,6 @@
 /* Frame names: formats of source frames and styles of C++ names. */
 #include "viewer/query/frame_names.h"
 
-#include <string.h>
-
 #include "symbol/demangle.h"
 #include "viewer/print/xalloc.h"
 
@@ -124,11 +122,10 @@ char *name_text(const struct profile *profile, uint32_t frame, enum name_style s
 {
 	struct out name;
 	size_t length;
-	char *text;
 
 	out_init(&name, -1);
 	name_write_styled(&name, profile, frame, NAME_FULL, style);
-	text = out_take(&name, &length);
+	char *text = out_take(&name, &length);
 	if (!text)
 		xgive_up();
 	return text;

@@ -1,9 +1,6 @@
 /* Hiding frames: libraries by the paths of their files, others by patterns. */
 #include "viewer/query/hiding.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/array.h"
 #include "base/message.h"
 #include "model/fold.h"
@@ -112,27 +109,25 @@ static void report_empty(const struct hiding *hiding, const struct profile *prof
 /* Marks the nodes that --frames hides. */
 static void hide_owners(const struct profile *profile, unsigned owners, bool *is_hidden)
 {
-	bool *is_owned = xcalloc(profile->frame_count, sizeof(*is_owned));
+	AUTO_FREE bool *is_owned = xcalloc(profile->frame_count, sizeof(*is_owned));
 
 	for (uint32_t f = 0; f < profile->frame_count; f++)
 		is_owned[f] = owners & BIT(frame_owner(profile, f));
 	for (size_t i = 1; i < profile->node_count; i++)
 		is_hidden[i] = is_owned[profile->nodes[i].frame];
-	free(is_owned);
 }
 
 /* Changes what is hidden where `pattern` matches, or does not. */
 static int hide_matches(const struct profile *profile, const char *pattern, bool is_show,
 			bool *is_hidden, struct proton_error *err)
 {
-	bool *matches;
+	AUTO_FREE bool *matches = NULL;
 	int status = filter_matches(profile, NULL, pattern, &matches, err);
 
 	if (status)
 		return status;
 	for (size_t i = 1; i < profile->node_count; i++)
 		is_hidden[i] = is_show ? !matches[i] : is_hidden[i] || matches[i];
-	free(matches);
 	return PROTON_OK;
 }
 
@@ -161,15 +156,12 @@ int hiding_find(const struct hiding *hiding, const struct profile *profile, bool
 
 int hiding_fold(const struct hiding *hiding, struct profile *profile, struct proton_error *err)
 {
-	bool *is_hidden;
+	AUTO_FREE bool *is_hidden = NULL;
 	size_t count;
-	int status = hiding_find(hiding, profile, &is_hidden, &count, err);
 
-	if (status != PROTON_OK)
-		return status;
+	TRY(hiding_find(hiding, profile, &is_hidden, &count, err));
 	if (count)
 		profile_fold(profile, is_hidden);
-	free(is_hidden);
 	if (profile->out_of_memory)
 		xgive_up();
 	if (count)

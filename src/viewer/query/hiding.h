@@ -4,8 +4,6 @@
  */
 #pragma once
 
-#include <stdbool.h>
-
 #include "base/option_table.h"
 #include "model/profile.h"
 

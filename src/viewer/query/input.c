@@ -7,16 +7,12 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 
 #include "base/array.h"
 #include "base/hash.h"
 #include "base/message.h"
 #include "format/rank.h"
-#include "model/load.h"
-#include "model/profile.h"
 #include "model/ranks.h"
 #include "model/warp_metrics.h"
 #include "viewer/print/progress.h"
@@ -112,10 +108,9 @@ static void add_entries(struct input *input, const char *path, int depth)
 		const char *name = entries[i]->d_name;
 
 		if (is_of_ranks(name) && depth < DEPTH_MAX) {
-			char *below = xasprintf("%s/%s", path, name);
+			AUTO_FREE char *below = xasprintf("%s/%s", path, name);
 
 			add_entries(input, below, depth + 1);
-			free(below);
 		} else if (!is_of_ranks(name) && !is_there_already(entries, count, name)) {
 			add_path(input, path, name);
 		}
@@ -181,9 +176,9 @@ static void free_units(struct input *input)
 
 void input_regroup(struct input *input, const char *const *names)
 {
-	struct member *members = xcalloc(input->count, sizeof(*members));
+	AUTO_FREE struct member *members = xcalloc(input->count, sizeof(*members));
 	struct input_unit *units = xcalloc(input->count, sizeof(*units));
-	struct hash_table orders = {0}; /* by name; + 1 */
+	AT_END(hash_table_fini) struct hash_table orders = {0}; /* by name; + 1 */
 	struct input_unit *unit = units - 1;
 	const char *twin = NULL;
 	size_t kept = 0;
@@ -226,8 +221,6 @@ void input_regroup(struct input *input, const char *const *names)
 	input->units = units;
 	input->unit_count = (size_t)(unit + 1 - units);
 	make_labels(input);
-	hash_table_fini(&orders);
-	free(members);
 }
 
 void input_init(struct input *input, char *const *paths, size_t count)
@@ -268,10 +261,8 @@ void input_fini(struct input *input)
 
 struct merge *sum_begin(struct profile **sum_out)
 {
-	struct merge *merge;
-
 	*sum_out = profile_new();
-	merge = *sum_out ? merge_new(*sum_out) : NULL;
+	struct merge *merge = *sum_out ? merge_new(*sum_out) : NULL;
 	if (!merge)
 		xgive_up();
 	return merge;
@@ -379,7 +370,6 @@ struct profile *input_load(struct input *input, size_t index)
 	struct profile_bytes *kept = kept_bytes(input->store, input->paths[index]);
 	struct proton_error err;
 	const char *name = input_display_name(input->paths[index]);
-	int status;
 
 	/* The file may have changed since its bytes were kept. */
 	if (kept) {
@@ -387,7 +377,8 @@ struct profile *input_load(struct input *input, size_t index)
 		profile = NULL;
 	}
 	progress_begin("reading", input->paths[index]);
-	status = profile_load_next(input->paths[index], kept, &input->more_bytes, &profile, &err);
+	int status =
+		profile_load_next(input->paths[index], kept, &input->more_bytes, &profile, &err);
 	progress_end();
 	if (status) {
 		message("%s", err.text);
@@ -422,12 +413,11 @@ bool input_is_refused(const struct input *input)
 struct profile *input_load_unit(struct input *input, const struct input_unit *unit)
 {
 	struct profile *sum;
-	struct merge *merge;
 	bool is_loaded = false;
 
 	if (unit->count == 1)
 		return input_load(input, unit->first);
-	merge = sum_begin(&sum);
+	struct merge *merge = sum_begin(&sum);
 	for (size_t i = 0; i < unit->count; i++) {
 		struct profile *profile = input_load(input, unit->first + i);
 
@@ -446,8 +436,7 @@ struct profile *input_load_unit(struct input *input, const struct input_unit *un
 static const char *remedy_of(const char *cause)
 {
 	static const struct {
-		const char *cause;
-		const char *remedy;
+		const char *cause, *remedy;
 	} remedies[] = {
 		{"profile storage full", "free disk space, use fewer contexts, or clear phases"},
 		{"without a known launch", "start the session before the launches of interest"},
@@ -493,8 +482,7 @@ static bool has_partial(const struct profile *profile, const struct profile_node
 static void report_partial(const struct profile *profile)
 {
 	char names[256] = "";
-	size_t used = 0;
-	size_t count = 0;
+	size_t used = 0, count = 0;
 
 	for (size_t i = 0; i < profile->node_count; i++) {
 		char name[80];
@@ -521,11 +509,10 @@ void input_report_losses(const struct profile *profile)
 
 	ARRAY_EACH(counter, profile->counters, profile->counter_count) {
 		const char *cause = profile_text(profile, counter->name);
-		const char *remedy;
 
 		if (!counter->is_loss || !counter->value || ++count > LOSSES_SHOWN)
 			continue;
-		remedy = remedy_of(cause);
+		const char *remedy = remedy_of(cause);
 		message("%s%s: %" PRIu64 "%s%s",
 			strncmp(cause, "lost", 4) == 0 ? "" : "lost: ", cause, counter->value,
 			remedy ? "; to avoid this: " : "", remedy ? remedy : "");

@@ -1,8 +1,6 @@
 /* Regular expressions in Python's syntax: translated to POSIX and compiled by libc. */
 #include "viewer/query/pattern.h"
 
-#include <string.h>
-
 #include "base/buf.h"
 
 struct class
@@ -188,12 +186,11 @@ static int translate(struct out *out, const char *pattern, int *flags, struct pr
 int pattern_compile(regex_t *regex, const char *pattern, int flags, struct proton_error *err)
 {
 	struct proton_error cause = {0};
-	struct out posix;
-	int status;
+	AT_END(out_fini) struct out posix;
 
 	out_init(&posix, -1);
 	flags |= REG_EXTENDED;
-	status = translate(&posix, pattern, &flags, &cause);
+	int status = translate(&posix, pattern, &flags, &cause);
 	if (status == PROTON_OK && posix.errnum) {
 		status = err_nomem(&cause);
 	} else if (status == PROTON_OK) {
@@ -207,6 +204,5 @@ int pattern_compile(regex_t *regex, const char *pattern, int flags, struct proto
 	if (status)
 		err_set(err, status, "\"%.200s\" is not a regular expression: %.200s", pattern,
 			cause.text);
-	out_fini(&posix);
 	return status;
 }

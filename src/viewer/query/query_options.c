@@ -2,8 +2,6 @@
 #include "viewer/query/query_options.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/array.h"
 #include "viewer/numbers/utilization.h"
@@ -12,18 +10,15 @@
 static enum options_result parse_metrics(void *into, const char *value, struct proton_error *err)
 {
 	struct query_options *query = into;
-	char *rest;
-	char *part;
+	char *rest, *part;
 
 	FREE_ALL(query->metrics_text, query->metrics);
 	query->metrics = NULL;
 	query->metric_count = 0;
 	query->metrics_text = rest = xstrdup(value);
 	while ((part = strsep(&rest, ",")) != NULL) {
-		size_t length;
-
 		part += strspn(part, " ");
-		length = strlen(part);
+		size_t length = strlen(part);
 		while (length > 0 && part[length - 1] == ' ')
 			part[--length] = '\0';
 		if (length == 0)
@@ -148,10 +143,9 @@ static enum options_result parse_peaks(void *into, const char *value, struct pro
 }
 
 static const char *const groups[] = {
-	[REGROUP_KERNEL] = "kernel", [REGROUP_SCOPE] = "scope",
-	[REGROUP_FILE] = "file",     [REGROUP_MODULE] = "module",
-	[REGROUP_LAYER] = "layer",   [REGROUP_OPERATOR] = "operator",
-	[REGROUP_DEVICE] = "device", NULL,
+	[REGROUP_KERNEL] = "kernel", [REGROUP_SCOPE] = "scope",   [REGROUP_FILE] = "file",
+	[REGROUP_MODULE] = "module", [REGROUP_LAYER] = "layer",   [REGROUP_OPERATOR] = "operator",
+	[REGROUP_SHAPE] = "shape",   [REGROUP_DEVICE] = "device", NULL,
 };
 static const char *const merges[] = {
 	[MERGE_SUM] = "sum", [MERGE_MEAN] = "mean",     [MERGE_MIN] = "min",
@@ -184,8 +178,8 @@ static const struct option_row rows[] = {
 	{.help = "Views"},
 	{0, "top", NULL, "flat table of kernels", .parse = group_by_kernel},
 	{0, "group", "BY",
-	 "flat table by kernel, scope, file, module, layer, operator\n"
-	 "or device",
+	 "flat table by kernel, scope, file, module, layer, operator,\n"
+	 "shape or device",
 	 MEMBER(group_by), groups, set_flat_mode},
 	{0, "bottom-up", NULL, "callers of each kernel, innermost first", .parse = turn_over},
 	{0, "brief", NULL, "causes of slowness with their evidence, in at most 40 lines",

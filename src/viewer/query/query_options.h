@@ -1,9 +1,6 @@
 /* Options of proton-viewer about what is read, selected and compared. */
 #pragma once
 
-#include <stdbool.h>
-#include <stddef.h>
-
 #include "base/option_table.h"
 #include "format/rank.h"
 #include "model/regroup.h"

@@ -2,10 +2,7 @@
 #include "viewer/query/raw_metrics.h"
 
 #include <inttypes.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include "base/buf.h"
 #include "model/estimates.h"
 #include "viewer/print/xalloc.h"
 
@@ -145,15 +142,12 @@ static const struct raw_metric *find_raw_metric(const struct metrics *metrics, c
 const struct raw_metric *metrics_find(const struct metrics *metrics, const char *name)
 {
 	const struct raw_metric *found = find_raw_metric(metrics, name, true);
-	char *bare;
 
 	if (found)
 		return found;
-	bare = xstrndup(name, bare_length(name));
+	AUTO_FREE char *bare = xstrndup(name, bare_length(name));
 	metrics_lower_case(bare);
-	found = find_raw_metric(metrics, bare, false);
-	free(bare);
-	return found;
+	return find_raw_metric(metrics, bare, false);
 }
 
 bool metrics_has_number(const struct metrics *metrics, const char *name)

@@ -2,8 +2,6 @@
 #include "viewer/query/select.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/array.h"
 #include "viewer/print/xalloc.h"
@@ -52,11 +50,10 @@ int select_minimum(const struct options *options, const struct profile *profile,
 {
 	size_t count = profile->node_count;
 	int status = PROTON_OK;
-	bool *is_enough;
 
 	if (!options->query.has_threshold && !options->query.threshold_count)
 		return PROTON_OK;
-	is_enough = xcalloc(count, sizeof(*is_enough));
+	AUTO_FREE bool *is_enough = xcalloc(count, sizeof(*is_enough));
 	memset(is_enough, true, count);
 	if (options->query.has_threshold)
 		status = require(thresholds->first, options->query.threshold, thresholds, is_enough,
@@ -66,7 +63,6 @@ int select_minimum(const struct options *options, const struct profile *profile,
 				 thresholds, is_enough, count, err);
 	if (status == PROTON_OK)
 		filter_require(profile, state, is_enough);
-	free(is_enough);
 	return status;
 }
 
@@ -95,7 +91,7 @@ static struct largest largest_of(const struct profile *profile, const uint8_t *s
 				 const double *keys, size_t max)
 {
 	struct largest largest = {.min = -INFINITY, .equals = SIZE_MAX};
-	double *sorted = xcalloc(profile->node_count, sizeof(*sorted));
+	AUTO_FREE double *sorted = xcalloc(profile->node_count, sizeof(*sorted));
 	size_t count = 0;
 
 	for (size_t i = 1; i < profile->node_count; i++)
@@ -108,7 +104,6 @@ static struct largest largest_of(const struct profile *profile, const uint8_t *s
 		     largest.equals && sorted[max - largest.equals] > largest.min;)
 			largest.equals--;
 	}
-	free(sorted);
 	return largest;
 }
 
@@ -120,13 +115,12 @@ static bool takes_key(struct largest *largest, double key)
 void select_rows(const struct profile *profile, const double *values, size_t rows,
 		 bool by_magnitude, uint8_t *state)
 {
-	double *keys = keys_of(values, profile->node_count, by_magnitude);
+	AUTO_FREE double *keys = keys_of(values, profile->node_count, by_magnitude);
 	struct largest largest = largest_of(profile, state, keys, rows);
 
 	for (size_t i = 1; i < profile->node_count; i++)
 		if (state[i] == NODE_SHOWN && !takes_key(&largest, keys[i]))
 			state[i] = NODE_HIDDEN;
-	free(keys);
 }
 
 /* Adds an omitted frame's value to the omitted part of the first column. */
@@ -144,10 +138,9 @@ void select_largest(struct view *view, size_t frames)
 	const struct profile *profile = view->profile;
 	uint8_t *state = view->state;
 	const struct metric_column *column = &view->columns[view->sort_column];
-	double *keys = keys_of(column->values, profile->node_count, view->by_magnitude);
+	AUTO_FREE double *keys = keys_of(column->values, profile->node_count, view->by_magnitude);
 	bool has_whole = column->values && column->is_additive && !view->by_magnitude;
 	double whole = has_whole ? metric_column_whole(column, profile->node_count) : 0;
-	struct largest largest;
 
 	/* The maximum in the subtree: the selected nodes form a tree. */
 	for (size_t i = profile->node_count; i-- > 1;) {
@@ -156,7 +149,7 @@ void select_largest(struct view *view, size_t frames)
 		if (state[i] == NODE_SHOWN && keys[i] > keys[parent])
 			keys[parent] = keys[i];
 	}
-	largest = largest_of(profile, state, keys, frames);
+	struct largest largest = largest_of(profile, state, keys, frames);
 	view->cut.value = 0;
 	for (uint32_t i = 1; i < profile->node_count; i++) {
 		bool is_topmost = state[profile->nodes[i].parent] != NODE_BELOW;
@@ -167,5 +160,4 @@ void select_largest(struct view *view, size_t frames)
 		add_missing(view, i, is_topmost);
 	}
 	view->cut.percent = whole > 0 ? 100 * view->cut.value / whole : NAN;
-	free(keys);
 }

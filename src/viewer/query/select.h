@@ -1,8 +1,6 @@
 /* Selection of nodes for all views: -i, -e, -t, --rows, and the size limit of a terminal. */
 #pragma once
 
-#include <stdint.h>
-
 #include "viewer/query/derive.h"
 #include "viewer/query/view.h"
 #include "viewer/viewer_options.h"

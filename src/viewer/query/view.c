@@ -2,8 +2,6 @@
 #include "viewer/query/view.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/array.h"
 #include "base/message.h"
@@ -78,11 +76,10 @@ int view_turn(struct profile **profile, const struct options *options, uint8_t *
 	      struct proton_error *err)
 {
 	bool is_export = output_is_export(&options->output);
-	int status;
 
 	if ((*profile)->ranks && view_needs_rank_times(options))
 		rank_turn_begin(*profile);
-	status = hiding_fold(&options->query.hiding, *profile, err);
+	int status = hiding_fold(&options->query.hiding, *profile, err);
 	if (status)
 		return status;
 	/* Warp data belongs to the --warps report, not to the tree of scopes. */
@@ -104,10 +101,8 @@ int view_turn(struct profile **profile, const struct options *options, uint8_t *
 int view_init(struct view *view, struct profile *profile, const struct options *options,
 	      struct proton_error *err)
 {
-	int status;
-
 	*view = (struct view){0};
-	status = view_turn(&profile, options, &view->state, err);
+	int status = view_turn(&profile, options, &view->state, err);
 	if (status) {
 		profile_free(profile);
 		return status;
@@ -249,10 +244,9 @@ const char *const *view_metrics(const struct view *view, const struct options *o
 static int add_column(struct view *view, const char *name, bool is_flat, struct proton_error *err)
 {
 	struct metric_column *column = &view->columns[view->column_count];
-	int status;
 
 	if (strcmp(name, CUMULATIVE) != 0) {
-		status = derive_column(&view->metrics, name, column, err);
+		int status = derive_column(&view->metrics, name, column, err);
 		view->column_count += status == PROTON_OK;
 		return status;
 	}
@@ -329,9 +323,7 @@ int view_filter(struct view *view, const struct options *options, struct proton_
 /* Fills the column of cum/%, in the order of all rows. */
 static void accumulate(struct view *view)
 {
-	double *cumulative = NULL;
-	double sum = 0;
-	double whole;
+	double *cumulative = NULL, sum = 0;
 	struct walk_step step;
 	struct walk walk;
 
@@ -341,7 +333,7 @@ static void accumulate(struct view *view)
 	}
 	if (!cumulative || !view->columns[0].values)
 		return;
-	whole = metric_column_whole(&view->columns[0], view->profile->node_count);
+	double whole = metric_column_whole(&view->columns[0], view->profile->node_count);
 	for (size_t i = 0; i < view->profile->node_count; i++)
 		cumulative[i] = NAN;
 	walk_init(&walk, view);

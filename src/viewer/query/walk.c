@@ -2,8 +2,6 @@
 #include "viewer/query/walk.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/array.h"
 #include "viewer/print/xalloc.h"
@@ -14,11 +12,10 @@ static double *keys_of(const struct view *view)
 {
 	const struct profile *profile = view->profile;
 	const struct metric_column *column = &view->columns[view->sort_column];
-	double *keys;
 
 	if (!column->values)
 		return NULL;
-	keys = xcalloc(profile->node_count, sizeof(*keys));
+	double *keys = xcalloc(profile->node_count, sizeof(*keys));
 	memcpy(keys, column->values, profile->node_count * sizeof(*keys));
 	if (view->by_magnitude) {
 		/* Values that cancel out in a parent do not hide its descendants. */
@@ -90,7 +87,6 @@ static void push_children(struct walk *walk, const struct walk_step *parent)
 {
 	const struct profile *profile = walk->view->profile;
 	const uint8_t *state = walk->view->state;
-	struct walk_step *first;
 	uint32_t below = 0;
 	size_t start = walk->stack_count;
 
@@ -119,19 +115,17 @@ static void push_children(struct walk *walk, const struct walk_step *parent)
 	}
 	if (walk->stack_count == start)
 		return;
-	first = &walk->stack[start];
+	struct walk_step *first = &walk->stack[start];
 	qsort_r(first, walk->stack_count - start, sizeof(*first), compare_steps, walk->keys);
 	first->is_last = !below;
 }
 
 bool walk_next(struct walk *walk, struct walk_step *step_out)
 {
-	struct walk_step *step;
-
 	if (walk->stack_count == 0)
 		return false;
 	*step_out = walk->stack[--walk->stack_count];
-	step = step_out;
+	struct walk_step *step = step_out;
 	if (step->is_more)
 		return true;
 	if (walk->view->is_flat && step->level && walk->view->rows &&

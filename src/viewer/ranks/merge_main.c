@@ -7,10 +7,7 @@
  */
 #include <errno.h>
 #include <libproton/proton.h>
-#include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/array.h"
 #include "base/buf.h"
@@ -102,11 +99,8 @@ static char *output_for(const struct merge_options *options, const char *path)
 /* The list of files of process 0, as texts one after the other, in all processes. */
 static char **share_paths(struct processes self, const struct input *input, size_t *count_out)
 {
-	char **paths;
 	char *bytes = NULL;
-	size_t length = 0;
-	size_t capacity = 0;
-	size_t used = 0;
+	size_t length = 0, capacity = 0, used = 0;
 
 	for (size_t i = 0; input && i < input->count; i++) {
 		size_t size = strlen(input->paths[i]) + 1;
@@ -120,7 +114,7 @@ static char **share_paths(struct processes self, const struct input *input, size
 	*count_out = 0;
 	for (size_t i = 0; i < length; i++)
 		*count_out += !bytes[i];
-	paths = xcalloc(*count_out + 1, sizeof(*paths));
+	char **paths = xcalloc(*count_out + 1, sizeof(*paths));
 	for (size_t i = 0; i < *count_out; i++) {
 		paths[i] = bytes + used;
 		used += strlen(bytes + used) + 1;
@@ -269,15 +263,12 @@ static void receive_cells(int from, struct rank_cells *into)
 	uint64_t head[2];
 
 	for (;;) {
-		uint64_t *cells;
-
 		processes_receive(from, head, sizeof(head));
 		if (!head[1])
 			break;
-		cells = xcalloc(head[1] * columns + 1, sizeof(*cells));
+		AUTO_FREE uint64_t *cells = xcalloc(head[1] * columns + 1, sizeof(*cells));
 		processes_receive(from, cells, head[1] * columns * sizeof(*cells));
 		rank_cells_put(into, head[0], head[1], cells);
-		free(cells);
 	}
 }
 
@@ -362,7 +353,7 @@ static int merge_files(struct processes self, const struct merge_options *option
 		       struct rank_job *job, const char *path, struct proton_error *err)
 {
 	struct profile *merged = NULL;
-	struct rank_parts parts = {0};
+	AT_END(rank_parts_fini) struct rank_parts parts = {0};
 	int status = merge_range(self, job, &parts, err);
 
 	if (status == PROTON_OK && self.number == 0)
@@ -377,7 +368,6 @@ static int merge_files(struct processes self, const struct merge_options *option
 	if (status == PROTON_OK && merged)
 		report_result(merged->ranks, path);
 	profile_free(merged);
-	rank_parts_fini(&parts);
 	return status;
 }
 
@@ -390,7 +380,6 @@ static int merge_inputs(struct processes self, const struct merge_options *optio
 	struct rank_job job;
 	char *output = output_for(options, input_count ? inputs[0] : "job");
 	regex_t names;
-	char **paths;
 	size_t count;
 	int status = PROTON_OK;
 
@@ -410,7 +399,7 @@ static int merge_inputs(struct processes self, const struct merge_options *optio
 		check_output(&input, output);
 	}
 	/* If an input has failed, no process has a file. */
-	paths = share_paths(self, input.has_failed ? NULL : &input, &count);
+	char **paths = share_paths(self, input.has_failed ? NULL : &input, &count);
 	input_fini(&input);
 	rank_job_init(&job, paths, count);
 	job.columns = options->columns;
@@ -438,14 +427,13 @@ int main(int argc, char **argv)
 	struct merge_options options = {.columns = RANK_COLUMNS_DEFAULT};
 	const struct option_table table = {rows, ARRAY_LENGTH(rows), &options};
 	struct proton_error err = {0};
-	struct processes self;
-	enum options_result result;
 	int status = 0;
 
 	message_set_name("proton-merge");
 	standard_occupy();
-	self = processes_begin(&argc, &argv);
-	result = options_read(&table, 1, NULL, argc, argv, "proton-merge", &err);
+	struct processes self = processes_begin(&argc, &argv);
+	enum options_result result =
+		options_read(&table, 1, NULL, argc, argv, "proton-merge", &err);
 	if (result == OPTIONS_HELP && self.number == 0) {
 		fputs(usage, stdout);
 		options_print(&table, 1);

@@ -9,10 +9,7 @@
 #include "viewer/ranks/processes.h"
 
 #include <errno.h>
-#include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/array.h"
@@ -52,8 +49,7 @@ static const char *const suffixes[] = {
 
 static bool is_of_launcher(const char *name, size_t length)
 {
-	bool has_prefix = false;
-	bool has_suffix = false;
+	bool has_prefix = false, has_suffix = false;
 
 	for (size_t i = 0; i < ARRAY_LENGTH(prefixes); i++)
 		has_prefix |= strncmp(name, prefixes[i], strlen(prefixes[i])) == 0;
@@ -196,10 +192,8 @@ static void pipe_send(int to, const void *bytes, size_t length)
 
 static void pipe_receive(int from, void *bytes, size_t length)
 {
-	ssize_t taken;
-
 	request(PIPE_RECEIVE, from, length);
-	taken = file_read_full(STDIN_FILENO, bytes, length, -1);
+	ssize_t taken = file_read_full(STDIN_FILENO, bytes, length, -1);
 	if (taken < (ssize_t)length)
 		give_up(taken < 0 ? strerror(errno) : "a process has ended");
 }

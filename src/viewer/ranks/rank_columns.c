@@ -4,8 +4,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/array.h"
@@ -57,7 +55,7 @@ static wide hash_frame(const struct profile *profile, const struct row_frame *fr
 /* By node, malloc'd. */
 static struct rank_path *all_paths(const struct profile *profile)
 {
-	wide *frames = xcalloc(profile->frame_count, sizeof(*frames));
+	AUTO_FREE wide *frames = xcalloc(profile->frame_count, sizeof(*frames));
 	struct rank_path *paths = xcalloc(profile->node_count, sizeof(*paths));
 
 	for (size_t i = 0; i < profile->frame_count; i++)
@@ -68,18 +66,16 @@ static struct rank_path *all_paths(const struct profile *profile)
 
 		paths[i] = (struct rank_path){{(uint64_t)hash, (uint64_t)(hash >> 64)}};
 	}
-	free(frames);
 	return paths;
 }
 
 struct rank_path *rank_paths_of(const struct profile *profile, const uint32_t *nodes, size_t count)
 {
-	struct rank_path *all = all_paths(profile);
+	AUTO_FREE struct rank_path *all = all_paths(profile);
 	struct rank_path *paths = xcalloc(count + 1, sizeof(*paths));
 
 	for (size_t i = 0; i < count; i++)
 		paths[i] = all[nodes[i]];
-	free(all);
 	return paths;
 }
 
@@ -108,7 +104,6 @@ static void write_node(void *context, uint32_t number, const uint64_t *times, si
 	struct piece_writer *writer = context;
 	struct piece_node node = {.path = writer->paths[number], .min_ns = UINT64_MAX};
 	uint64_t max_ns = 0;
-	char *at;
 
 	for (size_t r = 0; r < count; r++) {
 		node.min_ns = times[r] < node.min_ns ? times[r] : node.min_ns;
@@ -117,7 +112,7 @@ static void write_node(void *context, uint32_t number, const uint64_t *times, si
 	if (!max_ns)
 		return;
 	node.width = bytes_of(max_ns - node.min_ns);
-	at = out_reserve(&writer->out, sizeof(node) + count * sizeof(*times));
+	char *at = out_reserve(&writer->out, sizeof(node) + count * sizeof(*times));
 	if (!at)
 		return;
 	memcpy(at, &node, sizeof(node));
@@ -209,13 +204,13 @@ static void read_cells(const struct rank_piece *piece, const char *bytes,
 
 	while (at < piece->bytes) {
 		struct piece_node node;
-		uint64_t mask, rest;
-		uint32_t column;
+		uint64_t rest;
 
 		memcpy(&node, bytes + at, sizeof(node));
 		at += sizeof(node);
-		column = find_path(table, paths, &node.path);
-		mask = node.width < sizeof(rest) ? (1ull << 8 * node.width) - 1 : UINT64_MAX;
+		uint32_t column = find_path(table, paths, &node.path);
+		uint64_t mask = node.width < sizeof(rest) ? (1ull << 8 * node.width) - 1
+							  : UINT64_MAX;
 		for (size_t r = 0; r < piece->ranks && column; r++) {
 			memcpy(&rest, bytes + at + r * node.width, sizeof(rest));
 			cells[(column - 1) * piece->ranks + r] = node.min_ns + (rest & mask);
@@ -227,7 +222,7 @@ static void read_cells(const struct rank_piece *piece, const char *bytes,
 int rank_times_read(const struct rank_times *times, const struct rank_path *paths, size_t count,
 		    rank_times_use *use, void *context, struct proton_error *err)
 {
-	struct hash_table table = {0}; /* by hash: number of the path + 1 */
+	AT_END(hash_table_fini) struct hash_table table = {0}; /* by hash: number of the path + 1 */
 	int status = PROTON_OK;
 
 	for (size_t c = 0; c < count; c++)
@@ -235,7 +230,7 @@ int rank_times_read(const struct rank_times *times, const struct rank_path *path
 			xgive_up();
 	for (size_t p = 0; p < times->count && status == PROTON_OK; p++) {
 		const struct rank_piece *piece = &times->pieces[p];
-		uint64_t *cells = xcalloc(count * piece->ranks + 1, sizeof(*cells));
+		AUTO_FREE uint64_t *cells = xcalloc(count * piece->ranks + 1, sizeof(*cells));
 		char *bytes = read_piece(times, piece, err);
 
 		if (bytes) {
@@ -245,9 +240,7 @@ int rank_times_read(const struct rank_times *times, const struct rank_path *path
 			status = PROTON_E_IO;
 		}
 		free(bytes);
-		free(cells);
 	}
-	hash_table_fini(&table);
 	return status;
 }
 
@@ -322,11 +315,10 @@ static size_t columns_of(const struct profile *profile, size_t wanted)
 {
 	const struct profile_ranks *ranks = profile->ranks;
 	size_t present = 0;
-	size_t cells;
 
 	for (size_t i = 0; ranks && i < ranks->count; i++)
 		present += ranks->rows[i].state != RANK_MISSING;
-	cells = present * wanted * CELLS_PER_CELL;
+	size_t cells = present * wanted * CELLS_PER_CELL;
 	cells = cells > CELLS_OF_FEW ? cells : CELLS_OF_FEW;
 	return present && cells / ranks->count < wanted ? cells / ranks->count : wanted;
 }

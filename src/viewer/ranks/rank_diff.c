@@ -2,8 +2,6 @@
 #include "viewer/ranks/rank_report.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/array.h"
 #include "base/hash.h"
@@ -42,7 +40,7 @@ static uint32_t find_pair(const struct rank_diff *diff, const struct hash_table 
 void rank_diff_init(struct rank_diff *diff, const struct rank_rows *before,
 		    const struct rank_rows *after)
 {
-	struct hash_table by_path = {0}; /* index of a pair + 1 */
+	AT_END(hash_table_fini) struct hash_table by_path = {0}; /* index of a pair + 1 */
 
 	*diff = (struct rank_diff){.metric = after->metric};
 	diff->items = xcalloc(before->count + after->count + 1, sizeof(*diff->items));
@@ -67,7 +65,6 @@ void rank_diff_init(struct rank_diff *diff, const struct rank_rows *before,
 		}
 		diff->items[found - 1].before = before->items[i];
 	}
-	hash_table_fini(&by_path);
 	ARRAY_SORT(diff->items, diff->count, compare_pairs);
 }
 
@@ -122,7 +119,7 @@ static void write_pair(struct report *report, const char *metric, const struct r
 	};
 	struct report_value sides[2][RANK_NUMBERS];
 	struct report_value *at = values + 4;
-	struct out frame;
+	AT_END(out_fini) struct out frame;
 
 	rank_numbers(&pair->before, sides[0]);
 	rank_numbers(&pair->after, sides[1]);
@@ -140,7 +137,6 @@ static void write_pair(struct report *report, const char *metric, const struct r
 	out_text(&frame, !has_before ? " (only after)" : !has_after ? " (only before)" : "");
 	*at = report_string(frame.bytes, frame.length);
 	report_row(report, values);
-	out_fini(&frame);
 }
 
 /* ------------------------------------------------------------------ JSON */

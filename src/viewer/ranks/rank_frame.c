@@ -1,9 +1,6 @@
 /* --ranks-of: the kernel times of all ranks in a frame. */
 #include "viewer/ranks/rank_views.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/array.h"
 #include "base/message.h"
 #include "model/ranks.h"
@@ -48,19 +45,16 @@ struct rank_frames {
 static bool is_named(const struct profile *profile, uint32_t node, const char *name, bool by_path,
 		     enum name_style names)
 {
-	char *text = by_path ? rank_path(profile, node, names)
-			     : name_text(profile, profile->nodes[node].frame, names);
-	bool is_equal = strcmp(text, name) == 0;
-
-	free(text);
-	return is_equal;
+	AUTO_FREE char *text = by_path ? rank_path(profile, node, names)
+				       : name_text(profile, profile->nodes[node].frame, names);
+	return strcmp(text, name) == 0;
 }
 
 /* Rows of that path; else those with that name; else those with a name that matches. */
 static int choose_frames(const struct rank_rows *rows, const char *wanted,
 			 struct rank_frames *frames, struct proton_error *err)
 {
-	bool *matches = NULL;
+	AUTO_FREE bool *matches = NULL;
 	int status = filter_matches(rows->profile, NULL, wanted, &matches, err);
 
 	frames->items = xcalloc(rows->count + 1, sizeof(*frames->items));
@@ -78,7 +72,6 @@ static int choose_frames(const struct rank_rows *rows, const char *wanted,
 				frames->items[frames->count++].row = rows->items[i];
 		}
 	}
-	free(matches);
 	if (!frames->count && status == PROTON_OK)
 		status = err_set(err, PROTON_E_INVALID,
 				 "--ranks-of %.200s: no frame with kernel time has that path or "
@@ -113,7 +106,7 @@ static void add_column(struct rank_frame *frame, const struct profile *profile,
 static struct profile *merge_files(const struct rank_frames *frames, const struct input *input)
 {
 	struct profile *merged = NULL;
-	struct input files = {0};
+	AT_END(input_fini) struct input files = {0};
 	struct proton_error none;
 	struct rank_job job;
 
@@ -125,7 +118,6 @@ static struct profile *merge_files(const struct rank_frames *frames, const struc
 			merged = NULL;
 		rank_job_fini(&job);
 	}
-	input_fini(&files);
 	return merged;
 }
 
@@ -140,7 +132,6 @@ static int fill_times(struct rank_frames *frames, struct profile *profile,
 	struct profile *job = profile;
 	bool has_column[FRAMES_MAX];
 	uint32_t nodes[FRAMES_MAX];
-	struct rank_path *paths;
 	bool has_all = true;
 	int status = PROTON_OK;
 
@@ -149,12 +140,11 @@ static int fill_times(struct rank_frames *frames, struct profile *profile,
 		has_column[f] = ranks_column(profile, nodes[f]);
 		has_all &= has_column[f];
 	}
-	paths = rank_paths_of(profile, nodes, frames->count);
+	AUTO_FREE struct rank_path *paths = rank_paths_of(profile, nodes, frames->count);
 	if (!has_all && !profile->ranks->kept)
 		job = merged = merge_files(frames, input);
 	if (!has_all && job)
 		status = rank_turn_columns(job, paths, nodes, frames->count, err);
-	free(paths);
 	for (size_t f = 0; f < frames->count; f++) {
 		add_column(&frames->items[f], profile, has_column[f] ? profile : job);
 		ARRAY_SORT(frames->items[f].times, frames->items[f].count, compare_times);
@@ -378,7 +368,7 @@ static void write_frames(const void *context, struct report *report)
 	}
 	for (size_t f = 0; f < frames->count && !report->out->errnum; f++) {
 		const struct rank_frame *frame = &frames->items[f];
-		char *path = rank_path_for(frames->profile, frame->row.node, report);
+		AUTO_FREE char *path = rank_path_for(frames->profile, frame->row.node, report);
 
 		if (is_text && f)
 			out_byte(report->out, '\n');
@@ -388,7 +378,6 @@ static void write_frames(const void *context, struct report *report)
 			write_ranks(frames, frame, path, 0, frame->count, report);
 		else
 			json_frame(frames, frame, path, report);
-		free(path);
 	}
 	if (is_text && frames->more)
 		out_printf(report->out, "\n%zu more frames match; name one by its path\n",
@@ -402,7 +391,7 @@ int rank_frame_run(const struct options *options, struct input *input)
 	struct rank_frames frames = {.names = options->style.names};
 	struct proton_error err = {0};
 	struct profile *profile = NULL;
-	struct rank_rows rows = {0};
+	AT_END(rank_rows_fini) struct rank_rows rows = {0};
 	int status = rank_input_job(input, true, "--ranks-of", &profile, &err);
 
 	if (status == PROTON_OK) {
@@ -419,7 +408,6 @@ int rank_frame_run(const struct options *options, struct input *input)
 	for (size_t f = 0; f < frames.count; f++)
 		free(frames.items[f].times);
 	free(frames.items);
-	rank_rows_fini(&rows);
 	profile_free(profile);
 	return status < 0 ? EXIT_BAD : status;
 }

@@ -5,8 +5,6 @@
 #include "viewer/ranks/rank_job_input.h"
 
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 
 #include "base/array.h"
@@ -15,7 +13,6 @@
 #include "format/rank.h"
 #include "model/ranks.h"
 #include "viewer/print/xalloc.h"
-#include "viewer/query/input.h"
 #include "viewer/ranks/rank_merge.h"
 #include "viewer/ranks/rank_report.h"
 
@@ -103,11 +100,11 @@ static bool is_job(const struct input *input, const struct input_unit *unit)
 	bool is_job = false;
 
 	for (size_t i = unit->first; i < unit->first + unit->count && unit->is_job; i++) {
-		char *directory = input->is_found[i] ? directory_in(input->paths[i]) : NULL;
+		AUTO_FREE char *directory = input->is_found[i] ? directory_in(input->paths[i])
+							       : NULL;
 
 		is_job = is_job || directory ||
 			 rank_in_name(input->paths[i]) != rank_in_name(input->paths[unit->first]);
-		free(directory);
 	}
 	return is_job;
 }
@@ -124,11 +121,10 @@ static void regroup(struct input *input, char **names)
 
 void rank_input_init(struct input *input, char *const *paths, size_t count)
 {
-	char **names;
 	bool has_job = false;
 
 	input_init(input, paths, count);
-	names = xcalloc(input->count, sizeof(*names));
+	char **names = xcalloc(input->count, sizeof(*names));
 	for (size_t i = 0; i < input->count; i++)
 		names[i] = unit_of(input, input->paths[i]);
 	regroup(input, names);
@@ -223,7 +219,7 @@ static struct profile *merge_unit(struct input *input, const struct input_unit *
 {
 	struct profile *profile = NULL;
 	struct proton_error err;
-	struct rank_job job;
+	AT_END(rank_job_fini) struct rank_job job;
 
 	rank_job_init(&job, input->paths + unit->first, unit->count);
 	job.is_mixed_allowed = input->is_mixed_allowed;
@@ -234,7 +230,6 @@ static struct profile *merge_unit(struct input *input, const struct input_unit *
 		input->has_failed = true;
 		profile = NULL;
 	}
-	rank_job_fini(&job);
 	return profile;
 }
 
@@ -282,8 +277,7 @@ struct profile *rank_input_next(struct input *input, bool has_columns)
 static void report_sum(const struct input *input, size_t count)
 {
 	char text[400] = "";
-	size_t used = 0;
-	size_t named = 0;
+	size_t used = 0, named = 0;
 	bool are_jobs = true;
 
 	if (input->is_sum_meant || input_is_refused(input))
@@ -306,7 +300,6 @@ struct profile *rank_input_sum(struct input *input, bool has_columns)
 	struct profile *first = rank_input_next(input, has_columns);
 	struct profile *next = first ? rank_input_next(input, false) : NULL;
 	struct profile *sum;
-	struct merge *merge;
 	size_t count = 1;
 
 	if (!next) {
@@ -314,7 +307,7 @@ struct profile *rank_input_sum(struct input *input, bool has_columns)
 			first->is_damaged |= input->left_out > 0;
 		return first;
 	}
-	merge = sum_begin(&sum);
+	struct merge *merge = sum_begin(&sum);
 	xkeep_memory();
 	sum_add(merge, first);
 	for (; next; next = rank_input_next(input, false), count++)
@@ -348,7 +341,6 @@ int rank_input_job(struct input *input, bool has_columns, const char *what, stru
 		   struct proton_error *err)
 {
 	struct profile *profile = rank_input_next(input, has_columns);
-	struct profile *other;
 	bool has_job = profile && profile->ranks;
 	size_t kept = 0;
 
@@ -365,7 +357,7 @@ int rank_input_job(struct input *input, bool has_columns, const char *what, stru
 			return PROTON_E_INVALID;
 	}
 	kept = input->next - 1;
-	other = rank_input_next(input, false);
+	struct profile *other = rank_input_next(input, false);
 	if (!other && profile->ranks) {
 		keep_unit(input, kept, NULL);
 		*out = profile;
@@ -425,7 +417,7 @@ int rank_input_files(const struct input *input, const struct profile *job, const
 		     struct input *files_out, struct proton_error *err)
 {
 	bool is_merged = rank_input_is_merged(input);
-	char *directory = is_merged ? directory_of(input->paths[0]) : NULL;
+	AUTO_FREE char *directory = is_merged ? directory_of(input->paths[0]) : NULL;
 	struct stat status;
 	bool is_there = directory && stat(directory, &status) == 0 && S_ISDIR(status.st_mode);
 
@@ -453,7 +445,6 @@ int rank_input_files(const struct input *input, const struct profile *job, const
 			: is_there ? ", and another launch is in "
 				   : ", and there is no directory ",
 			directory ? directory : "");
-	free(directory);
 	return files_out->count ? PROTON_OK : PROTON_E_INVALID;
 }
 
@@ -461,13 +452,12 @@ int rank_input_expand(struct input *input, const char *what, struct proton_error
 {
 	struct profile *profile = input->count == 1 ? input_load_quietly(input->paths[0]) : NULL;
 	struct input files;
-	int status;
 
 	if (profile && !profile->ranks)
 		input_put_back(input, input->paths[0], profile);
 	if (!profile || !profile->ranks)
 		return PROTON_OK;
-	status = rank_input_files(input, profile, what, &files, err);
+	int status = rank_input_files(input, profile, what, &files, err);
 	profile_free(profile);
 	input_fini(status == PROTON_OK ? input : &files);
 	if (status == PROTON_OK)

@@ -3,10 +3,7 @@
 
 #include <errno.h>
 #include <math.h>
-#include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/environment.h"
@@ -38,9 +35,8 @@ static const char *text_of(struct table *table, const struct profile *sum, uint3
 {
 	while (table->text_count < sum->node_count) {
 		uint32_t made = (uint32_t)table->text_count;
-		char *path = rank_path(sum, made, NAMES_RAW);
-		struct out name;
-		struct out text;
+		AUTO_FREE char *path = rank_path(sum, made, NAMES_RAW);
+		struct out name, text;
 		size_t length;
 
 		out_init(&name, -1);
@@ -55,7 +51,6 @@ static const char *text_of(struct table *table, const struct profile *sum, uint3
 		if (!table->texts[made])
 			xgive_up();
 		out_fini(&name);
-		free(path);
 	}
 	return table->texts[node];
 }
@@ -83,8 +78,7 @@ static void write_series(struct table *table, const struct rank_scan_step *step,
 
 static void write_metric(struct table *table, const struct rank_scan_step *step, const char *name)
 {
-	struct metric_column column = {0};
-	struct metric_column own = {0};
+	AT_END(metric_column_fini) struct metric_column column = {0}, own = {0};
 	struct proton_error none;
 
 	if (derive_column(step->metrics, name, &column, &none) == PROTON_OK && column.values) {
@@ -96,8 +90,6 @@ static void write_metric(struct table *table, const struct rank_scan_step *step,
 		write_series(table, step, column.values, has_own ? own.values : NULL);
 		table->metrics_found++;
 	}
-	metric_column_fini(&own);
-	metric_column_fini(&column);
 }
 
 static int write_rank(void *context, const struct rank_scan_step *step, struct proton_error *err)
@@ -123,14 +115,14 @@ static int write_table(const void *context, struct out *out, struct proton_error
 {
 	struct table table = *(const struct table *)context;
 	struct profile *sum = NULL;
-	int status;
 
 	out->limit = 0; /* all ranks are one output */
 	table.out = out;
 	out_init(&table.start, -1);
 	out_init(&table.metric, -1);
 	out_text(out, "rank,host,node,path,name,metric,value,own\n");
-	status = rank_scan(table.files->paths, table.files->count, write_rank, &table, &sum, err);
+	int status =
+		rank_scan(table.files->paths, table.files->count, write_rank, &table, &sum, err);
 	/* A reader that closes the pipe early is not an error. */
 	if (out->errnum == EPIPE && status != PROTON_OK)
 		status = PROTON_OK;
@@ -153,7 +145,7 @@ int rank_long_run(const struct options *options, struct input *input)
 	struct table table = {.options = options};
 	struct proton_error err = {0};
 	struct profile *merged = NULL;
-	struct input files = {0};
+	AT_END(input_fini) struct input files = {0};
 	const char *what = options->output.exporter->name;
 	int status = rank_input_job(input, false, what, &merged, &err);
 
@@ -164,7 +156,6 @@ int rank_long_run(const struct options *options, struct input *input)
 		status = save_output(&options->output, merged, write_table, &table, &err);
 	if (status != PROTON_OK && err.text[0])
 		message("%s", err.text);
-	input_fini(&files);
 	profile_free(merged);
 	return status == PROTON_OK ? 0 : EXIT_BAD;
 }
@@ -176,11 +167,10 @@ static char *find_python(const char *self)
 {
 	const char *named = environment_get("PROTON_PYTHON");
 	const char *slash = strrchr(self, '/');
-	char *path;
 
 	if (named && *named)
 		return xstrdup(named);
-	path = xasprintf("%.*s/python3", slash ? (int)(slash - self) : 0, self);
+	char *path = xasprintf("%.*s/python3", slash ? (int)(slash - self) : 0, self);
 	if (slash && access(path, X_OK) == 0)
 		return path;
 	free(path);
@@ -196,11 +186,10 @@ int rank_parquet_run(const struct options *options)
 	/* NOLINTNEXTLINE(bugprone-sizeof-expression): an array of pointers */
 	const char **words = xcalloc(max, sizeof(*words)); /* ended by NULL */
 	size_t count = 0;
-	char *python;
 
 	if (length > 0)
 		self[length] = '\0';
-	python = find_python(self);
+	char *python = find_python(self);
 	words[count++] = python;
 	words[count++] = "-m";
 	words[count++] = "triton_proton.parquet";

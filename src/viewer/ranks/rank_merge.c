@@ -2,8 +2,6 @@
 #include "viewer/ranks/rank_merge.h"
 
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/array.h"
 #include "format/rank.h"
@@ -106,14 +104,13 @@ static struct profile *load_rank(struct rank_job *job, size_t number, struct pro
 	size_t end = job->starts[number + 1];
 	struct files files = {0};
 	struct profile *sum;
-	struct merge *merge;
 
 	if (end - start == 1) {
 		sum = load_file(job, job->paths[start], reason);
 		*mixed = rank_mix_of_file(sum, job->paths[start]);
 		return sum;
 	}
-	merge = sum_begin(&sum);
+	struct merge *merge = sum_begin(&sum);
 	for (size_t i = start; i < end; i++) {
 		struct profile *profile = load_file(job, job->paths[i], reason);
 		const struct merge_maps *maps = merge_tree(merge, profile);
@@ -239,12 +236,11 @@ int rank_part_pack(struct rank_part *part, struct proton_error *err)
 {
 	struct out out;
 	size_t length = 0;
-	int status;
 
 	if (!part->profile)
 		return PROTON_OK;
 	out_init(&out, -1);
-	status = profile_save(part->profile, &out, err);
+	int status = profile_save(part->profile, &out, err);
 	if (status == PROTON_OK)
 		status = out_finish_text(&out, &part->bytes, &length, err);
 	else
@@ -410,12 +406,10 @@ int rank_merge_finish(struct rank_job *job, struct rank_parts *parts, struct pro
 		      struct proton_error *err)
 {
 	struct profile *target;
-	int status = merge_parts(job, parts->items, parts->count, &target, err);
 
-	if (status != PROTON_OK)
-		return status;
+	TRY(merge_parts(job, parts->items, parts->count, &target, err));
 	ranks_complete(target);
-	status = target->out_of_memory ? err_nomem(err) : rank_mix_check(job, target, err);
+	int status = target->out_of_memory ? err_nomem(err) : rank_mix_check(job, target, err);
 	if (status == PROTON_OK)
 		*out = target;
 	else
@@ -425,25 +419,22 @@ int rank_merge_finish(struct rank_job *job, struct rank_parts *parts, struct pro
 
 int rank_job_merge(struct rank_job *job, struct profile **out, struct proton_error *err)
 {
-	struct rank_parts parts = {0};
+	AT_END(rank_parts_fini) struct rank_parts parts = {0};
 	int status = rank_merge_chunks(job, 0, rank_job_chunks(job), &parts, err);
 
 	if (status == PROTON_OK)
 		status = rank_merge_finish(job, &parts, out, err);
-	rank_parts_fini(&parts);
 	return status;
 }
 
 int rank_merge_all(struct rank_job *job, struct profile **out, struct proton_error *err)
 {
-	struct rank_path *wanted;
-	uint32_t *nodes;
 	size_t worth;
 	int status = rank_job_merge(job, out, err);
 
 	if (status == PROTON_OK && job->columns) {
-		nodes = rank_nodes_worth(*out, job->columns, &worth);
-		wanted = rank_paths_of(*out, nodes, worth);
+		uint32_t *nodes = rank_nodes_worth(*out, job->columns, &worth);
+		struct rank_path *wanted = rank_paths_of(*out, nodes, worth);
 		status = rank_times_columns(&job->times, *out, wanted, nodes, worth, err);
 		free(wanted);
 		free(nodes);

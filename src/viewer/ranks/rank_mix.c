@@ -2,8 +2,6 @@
 #include "viewer/ranks/rank_merge.h"
 
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/array.h"
 #include "base/hash.h"
@@ -230,10 +228,9 @@ static void mark_others(struct check *check, size_t start, size_t end)
 
 static void note_kind(struct check *check, const char *what)
 {
-	char *before = check->names;
+	AUTO_FREE char *before = check->names;
 
 	check->names = xasprintf("%s%s%s", before ? before : "", before ? ", " : "", what);
-	free(before);
 }
 
 static void check_kind(struct check *check, const struct kind *kind)
@@ -317,7 +314,6 @@ static int decide_mixture(struct check *check, struct proton_error *err)
 int rank_mix_check(const struct rank_job *job, struct profile *merged, struct proton_error *err)
 {
 	struct check check = {.job = job, .merged = merged};
-	int status;
 
 	if (!merged->ranks)
 		return PROTON_OK;
@@ -326,7 +322,7 @@ int rank_mix_check(const struct rank_job *job, struct profile *merged, struct pr
 	check_duplicates(&check);
 	for (const struct kind *kind = kinds; kind < kinds + ARRAY_LENGTH(kinds); kind++)
 		check_kind(&check, kind);
-	status = decide_mixture(&check, err);
+	int status = decide_mixture(&check, err);
 	free(check.entries);
 	free(check.names);
 	return status;

@@ -2,8 +2,6 @@
 #include "viewer/ranks/rank_merge.h"
 
 #include <ctype.h>
-#include <stdlib.h>
-#include <string.h>
 #include <strings.h>
 
 #include "format/rank.h"
@@ -38,7 +36,6 @@ static bool follows_rank(const char *text, const char *end)
 static size_t length_to_hide(const char *text, const char *at, uint32_t rank, uint32_t pid)
 {
 	char before = at > text ? at[-1] : ' ';
-	size_t length;
 
 	/* An address may begin with a letter: 0xabc... */
 	if (before == 'x' && at - text >= 2 && at[-2] == '0' &&
@@ -48,7 +45,8 @@ static size_t length_to_hide(const char *text, const char *at, uint32_t rank, ui
 		return 0;
 	if (follows_rank(text, at))
 		return length_of_number(at, rank);
-	length = pid >= 100 && !isalnum((unsigned char)before) ? length_of_number(at, pid) : 0;
+	size_t length = pid >= 100 && !isalnum((unsigned char)before) ? length_of_number(at, pid)
+								      : 0;
 	return length && !isalnum((unsigned char)at[length]) ? length : 0;
 }
 
@@ -87,8 +85,7 @@ static char *hide_by_pattern(const char *text, const regex_t *pattern)
 {
 	regmatch_t match;
 	int flags = 0;
-	char *name;
-	char *out;
+	char *name, *out;
 
 	if (regexec(pattern, text, 1, &match, 0) != 0)
 		return NULL;
@@ -115,14 +112,13 @@ void rank_names_unify(struct profile *profile, uint32_t rank, const regex_t *pat
 	for (size_t i = 1; i < profile->frame_count; i++) {
 		const char *text = profile_text(profile, profile->frames[i].name);
 		char *by_rules = hide_by_rules(text, rank, profile->pid);
-		char *by_pattern = pattern ? hide_by_pattern(by_rules ? by_rules : text, pattern)
-					   : NULL;
+		AUTO_FREE char *by_pattern =
+			pattern ? hide_by_pattern(by_rules ? by_rules : text, pattern) : NULL;
 		const char *name = by_pattern ? by_pattern : by_rules;
 
 		if (name)
 			profile->frames[i].name = profile_add_text(profile, name);
 		free(by_rules);
-		free(by_pattern);
 	}
 }
 

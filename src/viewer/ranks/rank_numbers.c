@@ -1,11 +1,7 @@
 /* Numbers of a metric over the ranks of a job: mean, extremes, imbalance; groups of ranks. */
 #include "viewer/ranks/rank_numbers.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/array.h"
-#include "base/buf.h"
 #include "model/ranks.h"
 #include "viewer/print/xalloc.h"
 
@@ -148,9 +144,8 @@ static size_t chain_of(const struct profile *profile, uint32_t node, enum name_s
 		       size_t max, uint32_t **chain_out)
 {
 	uint32_t *chain = NULL;
-	size_t depth = 0;
-	size_t bytes = 0;
-	struct out name;
+	size_t depth = 0, bytes = 0;
+	AT_END(out_fini) struct out name;
 
 	out_init(&name, -1);
 	do {
@@ -160,7 +155,6 @@ static size_t chain_of(const struct profile *profile, uint32_t node, enum name_s
 		bytes += name.length + 3;
 		node = profile->nodes[node].parent;
 	} while (node && bytes <= max);
-	out_fini(&name);
 	*chain_out = chain;
 	return depth;
 }
@@ -168,7 +162,7 @@ static size_t chain_of(const struct profile *profile, uint32_t node, enum name_s
 static char *path_of(const struct profile *profile, uint32_t node, enum name_style names,
 		     size_t max)
 {
-	uint32_t *chain;
+	AUTO_FREE uint32_t *chain = NULL;
 	size_t depth = chain_of(profile, node, names, max, &chain);
 	struct out path;
 
@@ -186,7 +180,6 @@ static char *path_of(const struct profile *profile, uint32_t node, enum name_sty
 	for (size_t i = 0; i + 1 < path.length; i++) /* names may contain any byte */
 		if (!path.bytes[i])
 			path.bytes[i] = ' ';
-	free(chain);
 	return path.bytes;
 }
 
@@ -203,7 +196,7 @@ char *rank_path_short(const struct profile *profile, uint32_t node)
 uint32_t *rank_hosts(const struct profile_ranks *ranks, uint32_t *count_out)
 {
 	uint32_t *numbers = xcalloc(ranks->count + 1, sizeof(*numbers));
-	struct hash_table known = {0}; /* by name: number + 1 */
+	AT_END(hash_table_fini) struct hash_table known = {0}; /* by name: number + 1 */
 
 	*count_out = 0;
 	for (size_t i = 0; i < ranks->count; i++) {
@@ -217,7 +210,6 @@ uint32_t *rank_hosts(const struct profile_ranks *ranks, uint32_t *count_out)
 		}
 		numbers[i]--;
 	}
-	hash_table_fini(&known);
 	return numbers;
 }
 
@@ -249,7 +241,6 @@ ARRAY_ORDER(compare_groups, struct rank_group,
 void rank_groups_init(struct rank_groups *groups, const struct profile *profile)
 {
 	const struct profile_ranks *ranks = profile->ranks;
-	struct shaped *list;
 	size_t count = 0;
 
 	*groups = (struct rank_groups){0};
@@ -258,7 +249,7 @@ void rank_groups_init(struct rank_groups *groups, const struct profile *profile)
 	groups->items = xcalloc(ranks->count + 1, sizeof(*groups->items));
 	groups->rows = xcalloc(ranks->count + 1, sizeof(*groups->rows));
 	groups->of_row = xcalloc(ranks->count + 1, sizeof(*groups->of_row));
-	list = xcalloc(ranks->count + 1, sizeof(*list));
+	AUTO_FREE struct shaped *list = xcalloc(ranks->count + 1, sizeof(*list));
 	for (uint32_t i = 0; i < ranks->count; i++) {
 		groups->of_row[i] = RANK_GROUP_NONE;
 		if (ranks->rows[i].state == RANK_FINISHED)
@@ -267,12 +258,11 @@ void rank_groups_init(struct rank_groups *groups, const struct profile *profile)
 	ARRAY_SORT(list, count, compare_shapes);
 	for (size_t i = 0; i < count; i++) {
 		const struct row_rank *row = &ranks->rows[list[i].row];
-		struct rank_group *group;
 
 		if (!i || list[i].shape != list[i - 1].shape)
 			groups->items[groups->count++] = (struct rank_group){
 				.shape = list[i].shape, .start = i, .lowest = list[i].row};
-		group = &groups->items[groups->count - 1];
+		struct rank_group *group = &groups->items[groups->count - 1];
 		group->count++;
 		rank_row_add(&group->time, row->rank, (double)row->time_ns / 1e6);
 		groups->rows[i] = list[i].row;
@@ -281,7 +271,6 @@ void rank_groups_init(struct rank_groups *groups, const struct profile *profile)
 	for (uint32_t g = 0; g < groups->count; g++)
 		for (size_t i = 0; i < groups->items[g].count; i++)
 			groups->of_row[groups->rows[groups->items[g].start + i]] = g;
-	free(list);
 }
 
 void rank_groups_fini(struct rank_groups *groups)

@@ -1,9 +1,6 @@
 /* --rank: one rank of a job, from its own profile or from the columns of a merged file. */
 #include "viewer/ranks/rank_views.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/array.h"
 #include "base/message.h"
 #include "model/ranks.h"
@@ -78,7 +75,6 @@ int rank_one_select(struct input *input, uint32_t rank, bool *has_files_out,
 		    struct proton_error *err)
 {
 	struct proton_error none;
-	size_t count;
 
 	for (size_t u = 0; u < input->unit_count; u++)
 		if (input->units[u].is_job && input->unit_count > 1)
@@ -89,7 +85,7 @@ int rank_one_select(struct input *input, uint32_t rank, bool *has_files_out,
 	*has_files_out = rank_input_expand(input, "--rank", &none) == PROTON_OK;
 	if (!*has_files_out)
 		return PROTON_OK;
-	count = input->count;
+	size_t count = input->count;
 	keep_files(input, rank);
 	if (input->count)
 		return input->is_mixed_allowed ? PROTON_OK : check_launch(input, err);
@@ -125,11 +121,9 @@ static int fill_rows(struct own *own, const struct hiding *hiding, struct proton
 	const struct profile_ranks *ranks = own->profile->ranks;
 	size_t at = (size_t)(own->rank - ranks->rows);
 	size_t hidden;
-	bool *is_hidden;
-	int status = hiding_find(hiding, own->profile, &is_hidden, &hidden, err);
+	AUTO_FREE bool *is_hidden = NULL;
 
-	if (status != PROTON_OK)
-		return status;
+	TRY(hiding_find(hiding, own->profile, &is_hidden, &hidden, err));
 	own->items = xcalloc(ranks->column_count + 1, sizeof(*own->items));
 	for (size_t c = 0; c < ranks->column_count; c++) {
 		const uint64_t *cells = ranks->cells + c * ranks->count;
@@ -144,7 +138,6 @@ static int fill_rows(struct own *own, const struct hiding *hiding, struct proton
 		if (row.time_ns && !is_hidden[row.node])
 			own->items[own->count++] = row;
 	}
-	free(is_hidden);
 	ARRAY_SORT(own->items, own->count, compare_own);
 	return PROTON_OK;
 }
@@ -184,7 +177,7 @@ static void write_rows(const void *context, struct report *report)
 	report_begin(report, "rows", fields, ARRAY_LENGTH(fields));
 	for (size_t i = 0; i < own->count && i < limit && !report->out->errnum; i++) {
 		const struct own_row *row = &own->items[i];
-		char *path = rank_path_for(own->profile, row->node, report);
+		AUTO_FREE char *path = rank_path_for(own->profile, row->node, report);
 		const struct report_value values[] = {
 			VALUE_TEXT(path),
 			VALUE_COUNT(row->time_ns),
@@ -195,7 +188,6 @@ static void write_rows(const void *context, struct report *report)
 		};
 
 		report_row(report, values);
-		free(path);
 	}
 	report_end(report);
 }

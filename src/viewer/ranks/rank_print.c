@@ -1,8 +1,6 @@
 /* Messages about ranks, and tables of --ranks: frames with their spread, ranks, and groups. */
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/array.h"
 #include "base/message.h"
@@ -25,8 +23,7 @@
 static size_t report_of_state(const struct profile_ranks *ranks, uint32_t state)
 {
 	char text[256] = "";
-	size_t used = 0;
-	size_t count = 0;
+	size_t used = 0, count = 0;
 
 	for (size_t i = 0; i < ranks->count; i++) {
 		if (ranks->rows[i].state != state)
@@ -140,13 +137,12 @@ static void write_frames(struct report *report, const struct rank_rows *rows, si
 	if (is_first || report->format == REPORT_TEXT)
 		report_begin(report, NULL, fields, ARRAY_LENGTH(fields));
 	for (size_t i = 0; i < rows->count && i < limit && !report->out->errnum; i++) {
-		char *path = rank_path_for(rows->profile, rows->items[i].node, report);
+		AUTO_FREE char *path = rank_path_for(rows->profile, rows->items[i].node, report);
 		struct report_value values[2 + NUMBERS] = {VALUE_TEXT(path),
 							   VALUE_TEXT(rows->metric)};
 
 		rank_numbers(&rows->items[i], values + 2);
 		report_row(report, values);
-		free(path);
 	}
 }
 
@@ -176,8 +172,7 @@ static double print_summary(const struct profile_ranks *ranks, struct out *out)
 	uint32_t *host_of = rank_hosts(ranks, &known);
 	bool *has_profile = xcalloc(known, sizeof(*has_profile)); /* by host */
 	struct rank_row time = {0};
-	size_t hosts = 0;
-	size_t lossy = 0;
+	size_t hosts = 0, lossy = 0;
 	const char *between = ": ";
 
 	for (size_t i = 0; i < ranks->count; i++) {
@@ -359,7 +354,7 @@ static void write_rows(const struct rank_rows *rows, struct report *report)
 
 	for (size_t i = 0; i < rows->count && i < limit && !json->out->errnum; i++) {
 		const struct rank_row *row = &rows->items[i];
-		char *path = rank_path(rows->profile, row->node, NAMES_RAW);
+		AUTO_FREE char *path = rank_path(rows->profile, row->node, NAMES_RAW);
 
 		json_line_break(json);
 		json_begin_object(json);
@@ -370,7 +365,6 @@ static void write_rows(const struct rank_rows *rows, struct report *report)
 		else
 			rank_row_json(row, "", json);
 		json_end_object(json);
-		free(path);
 	}
 }
 
@@ -406,7 +400,7 @@ static void write_groups(const struct rank_report *view, size_t limit, struct re
 		{.name = "group", .title = "group", .columns = 5}, {.name = "shape"}};
 	size_t ranges = report->format == REPORT_TEXT ? RANGES_MAX : 0;
 	struct report_value values[3 + NUMBERS];
-	struct out members;
+	AT_END(out_fini) struct out members;
 	char shape[24];
 
 	memcpy(fields + 2, rank_number_fields, sizeof(rank_number_fields));
@@ -431,13 +425,12 @@ static void write_groups(const struct rank_report *view, size_t limit, struct re
 		report_row(report, values);
 	}
 	report_end(report);
-	out_fini(&members);
 }
 
 static void print_group_frames(const struct rank_report *view, uint32_t number,
 			       struct report *report)
 {
-	struct rank_rows rows;
+	AT_END(rank_rows_fini) struct rank_rows rows;
 
 	rank_rows_of_group(&rows, view->profile, view->groups->of_row, number);
 	if (rows.count) {
@@ -446,7 +439,6 @@ static void print_group_frames(const struct rank_report *view, uint32_t number,
 		out_text(report->out, "\n\n");
 		write_frames(report, &rows, report_rows(report, GROUP_ROWS), true);
 	}
-	rank_rows_fini(&rows);
 }
 
 /* Times of groups are in ms. */

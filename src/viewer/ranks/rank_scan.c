@@ -2,11 +2,8 @@
 #include "viewer/ranks/rank_scan.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "export/bounds.h"
-#include "model/merge.h"
 #include "model/ranks.h"
 #include "viewer/print/xalloc.h"
 #include "viewer/query/filter.h"
@@ -23,7 +20,7 @@ int rank_scan(char *const *paths, size_t count, rank_scan_fn *visit, void *conte
 	struct rank_scan_step step = {.metrics = &metrics};
 	struct profile *sum;
 	struct merge *merge = sum_begin(&sum);
-	struct rank_job job;
+	AT_END(rank_job_fini) struct rank_job job;
 	int status = PROTON_OK;
 
 	merge_limit(merge, RANK_NODES_MAX);
@@ -40,7 +37,6 @@ int rank_scan(char *const *paths, size_t count, rank_scan_fn *visit, void *conte
 		metrics_fini(&metrics);
 		profile_free(step.source);
 	}
-	rank_job_fini(&job);
 	merge_free(merge);
 	if (status == PROTON_OK)
 		*sum_out = sum;
@@ -110,19 +106,16 @@ static void finish_rows(struct rank_rows *rows, const struct profile *sum)
 static int refuse_rank_metric(const char *metric, const struct profile *sum,
 			      struct proton_error *err)
 {
-	struct metric_column column = {0};
-	struct metrics metrics;
-	int status;
+	AT_END(metric_column_fini) struct metric_column column = {0};
+	AT_END(metrics_fini) struct metrics metrics;
 
 	metrics_init(&metrics, sum);
-	status = derive_column(&metrics, metric, &column, err);
+	int status = derive_column(&metrics, metric, &column, err);
 	if (status == PROTON_OK)
 		status = err_set(err, PROTON_E_INVALID,
 				 "metric %.100s is not numeric: it cannot "
 				 "be compared between ranks",
 				 metric);
-	metric_column_fini(&column);
-	metrics_fini(&metrics);
 	return status;
 }
 
@@ -132,13 +125,12 @@ int rank_scan_metrics(char *const *paths, size_t count, const char *const *metri
 {
 	struct spreading all = {.metrics = metrics, .count = metric_count, .tables = tables};
 	struct profile *sum;
-	int status;
 
 	all.has_metric = xcalloc(metric_count + 1, sizeof(*all.has_metric));
 	for (size_t i = 0; i < metric_count; i++)
 		if (rank_time_divisor(metrics[i]) == 0)
 			tables[i] = (struct rank_rows){.metric = metrics[i]};
-	status = rank_scan(paths, count, add_metrics, &all, &sum, err);
+	int status = rank_scan(paths, count, add_metrics, &all, &sum, err);
 	for (size_t i = 0; i < metric_count && status == PROTON_OK; i++) {
 		if (rank_time_divisor(metrics[i]) > 0)
 			continue;
@@ -180,7 +172,7 @@ static void add_values(struct rank_rows *rows, const struct profile *merged, uin
 		       double divisor)
 {
 	const struct value_spreads *spreads = &merged->ranks->values;
-	bool *has_below = with_values_below(merged, metric);
+	AUTO_FREE bool *has_below = with_values_below(merged, metric);
 
 	for (size_t i = 1; i < spreads->count; i++) {
 		const struct row_value_spread *row = &spreads->rows[i];
@@ -198,7 +190,6 @@ static void add_values(struct rank_rows *rows, const struct profile *merged, uin
 			     .max = number_of(row->max, row) / divisor,
 		     });
 	}
-	free(has_below);
 }
 
 /* The recorded number that a metric shows, in another unit at most; NULL: it is another one. */
@@ -206,7 +197,7 @@ static const struct raw_metric *recorded(const struct metrics *metrics, const ch
 					 double *divisor_out)
 {
 	const struct raw_metric *raw = metrics_find(metrics, metric);
-	struct metric_column column = {0};
+	AT_END(metric_column_fini) struct metric_column column = {0};
 	struct proton_error err;
 
 	*divisor_out = 1;
@@ -218,24 +209,21 @@ static const struct raw_metric *recorded(const struct metrics *metrics, const ch
 		raw = column.source;
 		*divisor_out = column.divisor;
 	}
-	metric_column_fini(&column);
 	return raw;
 }
 
 bool rank_rows_of_values(struct rank_rows *rows, const struct profile *merged, const char *metric)
 {
-	const struct raw_metric *raw;
-	struct metrics metrics;
+	AT_END(metrics_fini) struct metrics metrics;
 	double divisor;
 
 	*rows = (struct rank_rows){.metric = metric};
 	metrics_init(&metrics, merged);
-	raw = recorded(&metrics, metric, &divisor);
+	const struct raw_metric *raw = recorded(&metrics, metric, &divisor);
 	if (raw && raw->source == RAW_NUMBER && raw->metric != METRIC_NONE && divisor > 0) {
 		rows->is_inclusive = raw->is_inclusive;
 		add_values(rows, merged, raw->metric, divisor);
 	}
-	metrics_fini(&metrics);
 	finish_rows(rows, merged);
 	return rows->count > 0;
 }

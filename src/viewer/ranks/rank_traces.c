@@ -5,8 +5,6 @@
  * deviation from that.
  */
 #include <inttypes.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/array.h"
 #include "base/message.h"
@@ -83,7 +81,7 @@ static uint64_t *find_collectives(const struct profile *profile)
 static struct meetings meetings_of(const struct profile *profile, uint64_t *start_ns_out)
 {
 	const struct profile_trace *trace = profile->trace;
-	uint64_t *keys = find_collectives(profile);
+	AUTO_FREE uint64_t *keys = find_collectives(profile);
 	struct meetings own = {0};
 
 	*start_ns_out = UINT64_MAX;
@@ -98,7 +96,6 @@ static struct meetings meetings_of(const struct profile *profile, uint64_t *star
 			XADD(own.items, own.count,
 			     (struct meeting){key, event->start_ns, event->end_ns});
 	}
-	free(keys);
 	ARRAY_SORT(own.items, own.count, compare_meetings);
 	return own;
 }
@@ -151,17 +148,15 @@ static void align(struct process *process, struct meetings *known, struct meetin
 {
 	size_t before = known->count;
 	size_t count;
-	int64_t *distances = compare_clocks(known, own, &count);
+	AUTO_FREE int64_t *distances = compare_clocks(known, own, &count);
 	char *name = process->name;
-	int64_t distance;
-	int64_t error;
 
 	if (count < COLLECTIVES_MIN)
 		count = 0;
-	distance = count ? median_of(distances, count) : 0;
+	int64_t distance = count ? median_of(distances, count) : 0;
 	for (size_t i = 0; i < count; i++)
 		distances[i] = llabs(distances[i] - distance);
-	error = count ? median_of(distances, count) : 0;
+	int64_t error = count ? median_of(distances, count) : 0;
 	process->shift_ns = llabs(distance) > error ? -distance : 0;
 	for (size_t i = before; i < known->count; i++)
 		known->items[i].end_ns += (uint64_t)process->shift_ns;
@@ -174,7 +169,6 @@ static void align(struct process *process, struct meetings *known, struct meetin
 		process->name = xasprintf("%s, clock not compared", name);
 	if (process->name != name)
 		free(name);
-	free(distances);
 	free(own->items);
 }
 
@@ -232,16 +226,14 @@ static bool add_process(struct joined *joined, const struct input *input, size_t
 			const struct profile *profile)
 {
 	struct process *process = &joined->processes[joined->count];
-	const struct process *copied;
-	struct meetings own;
 	uint32_t world;
 
 	process->path = input->paths[index];
 	if (!is_fitting(joined, input, process->path, profile))
 		return false;
 	process->name = name_of(input, index, profile);
-	own = meetings_of(profile, &process->start_ns);
-	copied = find_copied(joined, process);
+	struct meetings own = meetings_of(profile, &process->start_ns);
+	const struct process *copied = find_copied(joined, process);
 	if (copied) {
 		if (joined->exporter)
 			message("%s is a copy of %s: it is shown once", process->path,
@@ -342,7 +334,7 @@ static void joined_fini(struct joined *joined)
 
 int rank_traces_run(const struct options *options, struct input *input)
 {
-	struct joined joined;
+	AT_END(joined_fini) struct joined joined;
 	struct proton_error err;
 	int status = EXIT_BAD;
 
@@ -351,7 +343,6 @@ int rank_traces_run(const struct options *options, struct input *input)
 		status = save_output(&options->output, joined.about, write_joined, &joined, &err);
 	if (status < 0)
 		message("%s", err.text);
-	joined_fini(&joined);
 	return status ? EXIT_BAD : 0;
 }
 
@@ -379,8 +370,7 @@ static void write_line(const struct joined *joined, const struct export_view *pa
 
 void rank_traces_report(struct input *input, const struct export_view *page, struct out *out)
 {
-	struct input files = {0};
-	struct profile *first;
+	AT_END(input_fini) struct input files = {0};
 	struct joined joined;
 
 	if (input->count == 1 && !page->profile->ranks)
@@ -389,11 +379,10 @@ void rank_traces_report(struct input *input, const struct export_view *page, str
 	    rank_input_files(input, page->profile, "", &files, NULL) == PROTON_OK)
 		input = &files;
 	/* A job of trees is not read again. */
-	first = input_load_quietly(input->paths[0]);
+	struct profile *first = input_load_quietly(input->paths[0]);
 	joined_init(&joined, NULL, input);
 	if (first && first->trace && read_clocks(&joined, input) && joined.count)
 		write_line(&joined, page, out);
 	profile_free(first);
 	joined_fini(&joined);
-	input_fini(&files);
 }

@@ -1,9 +1,6 @@
 /* The ranks of a job in a table that was made from its tree. */
 #include "viewer/ranks/rank_columns.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/array.h"
 #include "base/message.h"
 #include "model/clamped.h"
@@ -32,9 +29,9 @@ struct kept {
 static struct timed *list_timed(const struct profile *job, size_t *count_out)
 {
 	struct timed *list = xcalloc(job->node_count, sizeof(*list));
-	uint32_t *entry_of = xcalloc(job->node_count, sizeof(*entry_of));
+	AUTO_FREE uint32_t *entry_of = xcalloc(job->node_count, sizeof(*entry_of));
 	uint64_t kernels;
-	uint64_t *times = ranks_times(job, &kernels);
+	AUTO_FREE uint64_t *times = ranks_times(job, &kernels);
 
 	if (!times)
 		xgive_up();
@@ -49,8 +46,6 @@ static struct timed *list_timed(const struct profile *job, size_t *count_out)
 		list[(*count_out)++] = (struct timed){i, above - 1, node->first_kernel != 0};
 		entry_of[i] = (uint32_t)*count_out;
 	}
-	free(entry_of);
-	free(times);
 	return list;
 }
 
@@ -272,7 +267,7 @@ static void add_times(void *context, size_t first, size_t ranks, const uint64_t 
 static void add_columns(struct turn *turn)
 {
 	const struct profile_ranks *ranks = turn->job->ranks;
-	uint64_t *times = xcalloc(turn->count, BLOCK_RANKS * sizeof(*times));
+	AUTO_FREE uint64_t *times = xcalloc(turn->count, BLOCK_RANKS * sizeof(*times));
 
 	for (size_t first = 0; first < ranks->count; first += BLOCK_RANKS) {
 		size_t count = ranks->count - first < BLOCK_RANKS ? ranks->count - first
@@ -290,7 +285,6 @@ static void add_columns(struct turn *turn)
 		}
 		add_times(turn, first, count, times);
 	}
-	free(times);
 }
 
 /* ------------------------------------------------------------------ the whole */
@@ -349,7 +343,6 @@ bool rank_turn(struct profile *turned, const struct profile *job, const uint32_t
 		.places = numbers + 4 * nodes,
 	};
 	struct proton_error err;
-	bool is_known;
 
 	map_places(&turn, places);
 	for (size_t i = 0; i < ranks->count; i++)
@@ -368,7 +361,7 @@ bool rank_turn(struct profile *turned, const struct profile *job, const uint32_t
 	else if (turn.slot_count &&
 		 rank_times_read(&kept->times, kept->paths, turn.count, add_times, &turn, &err))
 		message("%s", err.text);
-	is_known = put_spreads(&turn) || turn.is_split;
+	bool is_known = put_spreads(&turn) || turn.is_split;
 	FREE_ALL(turn.is_vague, turn.slots, numbers);
 	return is_known;
 }

@@ -3,8 +3,6 @@
 
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/array.h"
 #include "base/message.h"
@@ -55,13 +53,12 @@ static int read_metrics(struct job *job, struct input *input, const char *const 
 {
 	struct input files;
 	size_t first = 0;
-	int status;
 
 	while (first < job->count && rank_time_divisor(metrics[first]) > 0)
 		first++;
 	if (first == job->count)
 		return PROTON_OK;
-	status = rank_input_files(input, job->profile, metrics[first], &files, err);
+	int status = rank_input_files(input, job->profile, metrics[first], &files, err);
 	if (status == PROTON_OK)
 		status = rank_scan_metrics(files.paths, files.count, metrics, job->count,
 					   job->tables, &job->sum, err);
@@ -80,16 +77,13 @@ static int drop_hidden(struct rank_rows *rows, const struct hiding *hiding,
 {
 	size_t kept = 0;
 	size_t count;
-	bool *is_hidden;
-	int status = hiding_find(hiding, rows->profile, &is_hidden, &count, err);
+	AUTO_FREE bool *is_hidden = NULL;
 
-	if (status != PROTON_OK)
-		return status;
+	TRY(hiding_find(hiding, rows->profile, &is_hidden, &count, err));
 	for (size_t i = 0; i < rows->count; i++)
 		if (!is_hidden[rows->items[i].node])
 			rows->items[kept++] = rows->items[i];
 	rows->count = kept;
-	free(is_hidden);
 	return PROTON_OK;
 }
 
@@ -98,16 +92,14 @@ static int job_init(struct job *job, struct input *input, const struct query_opt
 {
 	static const char *const time[] = {"time/ms"};
 	const char *const *metrics = query->metric_count ? query->metrics : time;
-	int status = rank_input_job(input, true, "--ranks", &job->profile, err);
 
-	if (status != PROTON_OK)
-		return status;
+	TRY(rank_input_job(input, true, "--ranks", &job->profile, err));
 	job->count = query->metric_count ? query->metric_count : 1;
 	job->tables = xcalloc(job->count, sizeof(*job->tables));
 	for (size_t i = 0; i < job->count; i++)
 		if (rank_time_divisor(metrics[i]) > 0)
 			rank_rows_of_time(&job->tables[i], job->profile, metrics[i]);
-	status = read_metrics(job, input, metrics, err);
+	int status = read_metrics(job, input, metrics, err);
 	for (size_t i = 0; i < job->count && status == PROTON_OK; i++)
 		status = drop_hidden(&job->tables[i], &query->hiding, err);
 	return status;
@@ -183,9 +175,7 @@ static int rank_gate_check(const struct gate *gate, const struct rank_rows *rows
 	double divisor = 1;
 	enum rank_number number = find_rank_number(gate->metric, rows->metric, &divisor);
 	struct gate_numbers values = {.is_inclusive = rows->is_inclusive};
-	double *after;
-	double *before;
-	uint8_t *state;
+	double *after, *before;
 	int status = check_percent(gate, err);
 
 	*result = (struct gate_result){.gate = gate};
@@ -199,7 +189,7 @@ static int rank_gate_check(const struct gate *gate, const struct rank_rows *rows
 				       : "could_go, mean, min, max");
 	if (status != PROTON_OK)
 		return status;
-	state = xcalloc(count, 1);
+	uint8_t *state = xcalloc(count, 1);
 	values.label = gate->metric;
 	values.after = after = unknown(count);
 	for (size_t i = 0; i < rows->count; i++)
@@ -233,7 +223,7 @@ static void write_view(const void *context, struct report *report)
 static int judge_and_show(const struct options *options, struct rank_report *report)
 {
 	const struct query_options *query = &options->query;
-	struct gate_result *results = xcalloc(query->gate_count, sizeof(*results));
+	AUTO_FREE struct gate_result *results = xcalloc(query->gate_count, sizeof(*results));
 	struct proton_error err;
 	int status = 0;
 
@@ -256,7 +246,6 @@ static int judge_and_show(const struct options *options, struct rank_report *rep
 	}
 	for (size_t i = 0; i < query->gate_count; i++)
 		gate_result_fini(&results[i]);
-	free(results);
 	return status;
 }
 
@@ -276,32 +265,28 @@ static bool has_times(const struct job *job, const struct options *options)
 static int report_job(const struct options *options, const struct job *job,
 		      const struct job *before)
 {
-	struct rank_diff *diffs = xcalloc(job->count, sizeof(*diffs));
-	struct rank_groups groups;
+	AUTO_FREE struct rank_diff *diffs = xcalloc(job->count, sizeof(*diffs));
+	AT_END(rank_groups_fini) struct rank_groups groups;
 	struct rank_report view = {
 		.profile = job->profile,
 		.tables = job->tables,
 		.table_count = job->count,
 		.groups = &groups,
 	};
-	int status;
 
 	rank_groups_init(&groups, job->profile);
 	for (size_t i = 0; before && i < job->count; i++)
 		rank_diff_init(&diffs[i], &before->tables[i], &job->tables[i]);
 	view.diffs = before ? diffs : NULL;
-	status = judge_and_show(options, &view);
+	int status = judge_and_show(options, &view);
 	for (size_t i = 0; i < job->count; i++)
 		rank_diff_fini(&diffs[i]);
-	free(diffs);
-	rank_groups_fini(&groups);
 	return status;
 }
 
 int rank_view_run(const struct options *options, struct input *input, struct input *base)
 {
-	struct job job = {0};
-	struct job before = {0};
+	AT_END(job_fini) struct job job = {0}, before = {0};
 	struct proton_error err = {0};
 	bool has_base = base->count > 0;
 	int status = job_init(&job, input, &options->query, &err);
@@ -315,7 +300,5 @@ int rank_view_run(const struct options *options, struct input *input, struct inp
 		status = EXIT_BAD;
 	else
 		status = report_job(options, &job, has_base ? &before : NULL);
-	job_fini(&job);
-	job_fini(&before);
 	return status;
 }

@@ -1,9 +1,6 @@
 /* Reports of the waiting of ranks, with what the rank that came last did longer than others. */
 #include "viewer/ranks/rank_report.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/array.h"
 #include "model/ranks.h"
 #include "viewer/print/printable_text.h"
@@ -95,7 +92,7 @@ static void add_reason(struct reason *list, size_t *count, struct reason added)
 static size_t reasons_of(const struct profile *profile, uint32_t rank, struct reason *list)
 {
 	const struct profile_ranks *ranks = profile->ranks;
-	bool *has = with_collectives(profile);
+	AUTO_FREE bool *has = with_collectives(profile);
 	size_t count = 0;
 
 	for (size_t i = 1; ranks && i < ranks->spread_count; i++) {
@@ -108,7 +105,6 @@ static size_t reasons_of(const struct profile *profile, uint32_t rank, struct re
 		if (own > mean && own - mean > mean / 100)
 			add_reason(list, &count, (struct reason){spread->node, own, mean});
 	}
-	free(has);
 	/* Small differences are noise. */
 	while (count > 1 && 10 * (list[count - 1].time_ns - list[count - 1].mean_ns) <
 				    list[0].time_ns - list[0].mean_ns)
@@ -131,10 +127,9 @@ static void put_text(struct out *out, const char *text)
 static void put_path(const struct profile *profile, uint32_t node, enum name_style names,
 		     struct out *out)
 {
-	char *path = rank_path(profile, node, names);
+	AUTO_FREE char *path = rank_path(profile, node, names);
 
 	put_text(out, path);
-	free(path);
 }
 
 /* "all_reduce below backward" */
@@ -142,12 +137,11 @@ static void put_place(const struct profile *profile, uint32_t node, enum name_st
 		      struct out *out)
 {
 	uint32_t parent = profile->nodes[node].parent;
-	struct out name;
+	AT_END(out_fini) struct out name;
 
 	out_init(&name, -1);
 	name_write_styled(&name, profile, profile->nodes[node].frame, NAME_FULL, names);
 	text_clean(out, name.bytes, name.length);
-	out_fini(&name);
 	if (!parent)
 		return;
 	out_text(out, " below ");
@@ -237,7 +231,7 @@ void wait_report_json(const struct profile *profile, struct json_writer *json)
 	json_key_array(json, "waits");
 	for (size_t i = 0; i < count; i++) {
 		const struct row_wait *row = list[i];
-		char *path = rank_path(profile, row->node, NAMES_RAW);
+		AUTO_FREE char *path = rank_path(profile, row->node, NAMES_RAW);
 
 		json_line_break(json);
 		json_begin_object(json);
@@ -252,7 +246,6 @@ void wait_report_json(const struct profile *profile, struct json_writer *json)
 		json_key_uint64(json, "time_ns", row->time_ns);
 		write_last(row, json);
 		json_end_object(json);
-		free(path);
 	}
 	json_end_array(json);
 	json_key_bool(json, "waits_limited", count && list[0]->flags & COLLECTIVE_LIMITED);

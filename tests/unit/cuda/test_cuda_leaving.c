@@ -136,6 +136,46 @@ static uint32_t end_within_a_replay(bool returns)
 	return fake.calls("cuptiFinalize");
 }
 
+static _Atomic bool has_returned;
+
+static void compute_for_long(void)
+{
+	uint64_t start_ns = clock_monotonic_ns();
+
+	atomic_store(&is_replaying, true);
+	while (clock_monotonic_ns() - start_ns < 60000000)
+		;
+	atomic_store(&has_returned, true);
+}
+
+static void *replay_before_the_session(void *exec)
+{
+	fake.graph_launch_around((uint32_t)(uintptr_t)exec, "node", compute_for_long);
+	return NULL;
+}
+
+/* A call that meets the first subscription may crash, and CUPTI does not report it. */
+TEST(the_first_session_waits_for_a_call_of_another_thread)
+{
+	pthread_t thread;
+	uint32_t exec;
+
+	load_fake();
+	exec = make_graph();
+	if (access("/proc/self/syscall", R_OK) != 0 || access("/proc/self/schedstat", R_OK) != 0)
+		SKIP("this kernel does not tell what threads do");
+	proton_holder_set(&holder);
+	CHECK_EQ(pthread_create(&thread, NULL, replay_before_the_session, (void *)(uintptr_t)exec),
+		 0);
+	while (!atomic_load(&is_replaying))
+		usleep(100);
+	start();
+	CHECK(atomic_load(&has_returned));
+	pthread_join(thread, NULL);
+	end();
+	proton_holder_set(NULL);
+}
+
 TEST(a_replay_in_flight_is_waited_for)
 {
 	CHECK_U64(end_within_a_replay(true), 1);

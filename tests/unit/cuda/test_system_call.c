@@ -113,7 +113,7 @@ TEST(threads_are_let_go_until_none_is_in_a_long_ioctl)
 		held = system_call_await_ioctl(DEVICES, SECOND_NS / 5) ? 0 : held + 1;
 	CHECK_EQ(pthread_create(&ending, NULL, end_ioctl_after_a_hold, NULL), 0);
 	proton_holder_set(&holder);
-	CHECK(hold_begin_to_attach(DEVICES));
+	CHECK(hold_begin_to_attach(DEVICES, false));
 	CHECK(atomic_load(&begins) > 1);
 	CHECK_EQ(atomic_load(&ends), atomic_load(&begins) - 1);
 	hold_end();

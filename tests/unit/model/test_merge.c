@@ -356,6 +356,7 @@ static double time_of_group(const char *path, enum regroup_by by, size_t levels,
 
 #define CHECK_LAYER(path, levels, name)                                                            \
 	CHECK_NEAR(time_of_group(path, REGROUP_LAYER, levels, name), 5, 0)
+#define CHECK_SHAPE(path, name) CHECK_NEAR(time_of_group(path, REGROUP_SHAPE, 0, name), 5, 0)
 #define CHECK_OPERATOR(path, name) CHECK_NEAR(time_of_group(path, REGROUP_OPERATOR, 0, name), 5, 0)
 
 TEST(a_layer_is_the_innermost_name_except_operators)
@@ -387,6 +388,16 @@ TEST(an_operator_has_the_same_name_in_eager_and_compiled_code)
 	CHECK_OPERATOR("layers.0|<a, b, ...>", "(no operator)");
 	CHECK_OPERATOR("layers.0.mlp|<in norm.0, mlp.up>", "(no operator)");
 	CHECK_OPERATOR("f@|Trainer::step", "(no operator)");
+	CHECK_OPERATOR("<h: aten.t, aten.addmm (bf16[4], f32[s7x4])>", "aten::t, aten::addmm");
+}
+
+TEST(an_operator_has_a_row_for_the_shapes_of_its_inputs)
+{
+	CHECK_SHAPE("<h: aten.t, aten.addmm (bf16[4], f32[s7x4])>",
+		    "aten::t, aten::addmm (bf16[4], f32[s7x4])");
+	CHECK_SHAPE("<h, out: aten.mm (f32[8x16])>", "aten::mm (f32[8x16])");
+	CHECK_SHAPE("layers.0|aten::linear|aten::addmm", "aten::addmm");
+	CHECK_SHAPE("layers.0", "(no operator)");
 }
 
 TEST(bottom_up_each_kernel_has_its_callers)

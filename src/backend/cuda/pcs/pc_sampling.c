@@ -14,6 +14,7 @@
 #include "backend/gpu/records.h"
 #include "base/clock.h"
 #include "base/message.h"
+#include "base/mutex.h"
 #include "driver/driver.h"
 #include "record/record.h"
 
@@ -103,11 +104,10 @@ static int add_context(void *context, struct proton_error *err)
 {
 	struct pcs_context *place = find_context(NULL);
 	struct pcs_context added;
-	int status;
 
 	if (!can_add(context, &added))
 		return PROTON_OK;
-	status = pcs_context_enable(&added, err);
+	int status = pcs_context_enable(&added, err);
 	if (added.is_kept)
 		*place = added;
 	if (status != PROTON_OK)
@@ -215,12 +215,10 @@ static void leave_launch(const struct cupti_callback_data *data)
 
 static void on_context_destroy(void *context)
 {
-	struct pcs_context *found;
-
 	if (!take_lock(CLOSE_NS))
 		return; /* the next read fails, and forgets it */
 	forget_checked();
-	found = context ? find_context(context) : NULL;
+	struct pcs_context *found = context ? find_context(context) : NULL;
 	if (found && pcs_state_close_gate_between_captures(0)) {
 		pcs_context_finish(found);
 		call_gate_open();
@@ -321,9 +319,8 @@ static void disable_rest(void)
 
 void pc_sampling_prepare(void)
 {
-	pthread_mutex_lock(&pcs_lock);
+	MUTEX_HOLD(&pcs_lock);
 	disable_rest();
-	pthread_mutex_unlock(&pcs_lock);
 }
 
 /* The primary context of a GPU, which PyTorch and the CUDA runtime use; NULL: it has none. */
@@ -374,13 +371,12 @@ static int add_known(void *current, struct proton_error *err)
 static int begin_known(struct proton_error *err)
 {
 	void *current = NULL;
-	int status;
 
 	if (libcuda.cuCtxGetCurrent && libcuda.cuCtxGetCurrent(&current) != 0)
 		current = NULL;
 	if (!pcs_state_close_gate(CALL_GATE_LONG_NS))
 		return PROTON_OK; /* the next launch tries again */
-	status = add_known(current, err);
+	int status = add_known(current, err);
 	call_gate_open();
 	if (status == PROTON_OK && has_context())
 		pcs_modules_ask(); /* modules were loaded while nothing was attached */
@@ -389,12 +385,10 @@ static int begin_known(struct proton_error *err)
 
 int pc_sampling_start(const struct pcs_mode *mode, struct proton_error *err)
 {
-	int status;
-
 	if (!libcupti.cuptiPCSamplingEnable || !libcupti.cuptiPCSamplingGetData ||
 	    !libcupti.cuptiGetCubinCrc)
 		return err_set(err, PROTON_E_VERSION, "%s has no PC sampling", libcupti.path);
-	pthread_mutex_lock(&pcs_lock);
+	MUTEX_HOLD(&pcs_lock);
 	pcs_mode = *mode;
 	last_period = mode->period;
 	if (!atomic_exchange(&has_run, true)) { /* not if it was deactivated */
@@ -410,7 +404,7 @@ int pc_sampling_start(const struct pcs_mode *mode, struct proton_error *err)
 	flushed_expected = flushed_seen = 0;
 	pcs_modules_start();
 	begin_gate(&on);
-	status = callbacks_set_modules(true, err);
+	int status = callbacks_set_modules(true, err);
 	if (status == PROTON_OK)
 		status = begin_known(err);
 	if (status != PROTON_OK) {
@@ -418,7 +412,6 @@ int pc_sampling_start(const struct pcs_mode *mode, struct proton_error *err)
 		disable_all();
 		atomic_store(&has_run, false);
 	}
-	pthread_mutex_unlock(&pcs_lock);
 	return status;
 }
 
@@ -483,24 +476,21 @@ void pc_sampling_read(void)
 	if (!is_sampling())
 		return;
 	pcs_drain_stop();
-	pthread_mutex_lock(&pcs_lock);
+	MUTEX_HOLD(&pcs_lock);
 	for (uint32_t i = 0; i < PCS_CONTEXTS_MAX; i++)
 		if (pcs_contexts[i].context && !pcs_contexts[i].is_full)
 			pcs_context_read(&pcs_contexts[i]);
-	pthread_mutex_unlock(&pcs_lock);
 }
 
 bool pc_sampling_stop(bool is_held)
 {
-	bool is_ready;
-
 	if (!is_sampling())
 		return true;
 	pcs_drain_stop();
 	pthread_mutex_lock(&pcs_lock);
 	set_hooks(&closing);
 	forget_checked();
-	is_ready = disable_all();
+	bool is_ready = disable_all();
 	/*
 	 * CUPTI is left while it is subscribed, which no call of another thread may meet. Threads
 	 * that are not held have waited in callbacks, which they have to leave.
@@ -514,12 +504,8 @@ bool pc_sampling_stop(bool is_held)
 
 bool pc_sampling_has_context(void)
 {
-	bool is_enabled;
-
-	pthread_mutex_lock(&pcs_lock);
-	is_enabled = has_context();
-	pthread_mutex_unlock(&pcs_lock);
-	return is_enabled;
+	MUTEX_HOLD(&pcs_lock);
+	return has_context();
 }
 
 void pc_sampling_leave(void)
@@ -593,13 +579,12 @@ void pc_sampling_forked(void)
 
 void pc_sampling_describe(backend_add_fn add, void *user)
 {
-	uint32_t period;
 	char text[96];
 
 	if (!atomic_load(&has_run))
 		return;
-	pthread_mutex_lock(&pcs_lock);
-	period = current_period();
+	MUTEX_HOLD(&pcs_lock);
+	uint32_t period = current_period();
 	if (pcs_mode.windows.length_ns)
 		snprintf(text, sizeof(text), "windows of %" PRIu64 " ms every %" PRIu64 " ms",
 			 pcs_mode.windows.length_ns / 1000000,
@@ -616,5 +601,4 @@ void pc_sampling_describe(backend_add_fn add, void *user)
 	gpu_describe_number(add, user, "pc_sampling_received", samples_seen());
 	gpu_describe_number(add, user, "pc_sampling_asked", pcs_modules_events());
 	gpu_describe_number(add, user, "overhead_pc_sampling_ns", pcs_statistics.drain_ns);
-	pthread_mutex_unlock(&pcs_lock);
 }

@@ -9,8 +9,6 @@
  */
 #pragma once
 
-#include <stdbool.h>
-
 #include "backend/cuda/cuda_mode.h"
 #include "record/backend.h"
 

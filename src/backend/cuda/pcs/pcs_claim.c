@@ -7,7 +7,6 @@
  * process of a network namespace, and takes back when that ends, however it ends.
  */
 #include <errno.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -22,17 +21,16 @@ bool pcs_claim_take(struct pcs_context *context)
 {
 	const struct device *device = devices_get(gpu_device_of_cuda(context->device));
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
-	int fd, length;
 
 	context->claim = 0;
 	if (!device || !*device->uuid)
 		return true;
-	fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	if (fd < 0)
 		return true;
 	fd = working_file_move_high(fd);
-	length = snprintf(address.sun_path + 1, sizeof(address.sun_path) - 1,
-			  "proton-pc-sampling-%s", device->uuid);
+	int length = snprintf(address.sun_path + 1, sizeof(address.sun_path) - 1,
+			      "proton-pc-sampling-%s", device->uuid);
 	if (bind(fd, (const struct sockaddr *)&address,
 		 (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length)) != 0) {
 		bool is_taken = errno == EADDRINUSE; /* a sandbox may refuse all such addresses */

@@ -1,6 +1,4 @@
 /* CUPTI's calls for the PC sampling of one context. pcs_lock is held. */
-#include <stdlib.h>
-#include <string.h>
 
 #include "backend/cuda/pcs/pcs_parts.h"
 #include "base/array.h"
@@ -29,7 +27,6 @@ static struct pcs_params params_of(const struct pcs_context *context)
 /* A buffer for `count` PCs, with all stall reasons each. One allocation. */
 static struct pcs_data *new_data(size_t count)
 {
-	struct pcs_reason *reasons;
 	struct pcs_data *data =
 		calloc(1, sizeof(*data) + count * (sizeof(*data->pcs) +
 						   reason_count * sizeof(*data->pcs->reasons)));
@@ -38,7 +35,7 @@ static struct pcs_data *new_data(size_t count)
 		return NULL;
 	*data = (struct pcs_data){.size = sizeof(*data), .capacity = count};
 	data->pcs = (struct pcs_pc *)(data + 1);
-	reasons = (struct pcs_reason *)(data->pcs + count);
+	struct pcs_reason *reasons = (struct pcs_reason *)(data->pcs + count);
 	for (size_t i = 0; i < count; i++)
 		data->pcs[i] = (struct pcs_pc){.size = sizeof(*data->pcs),
 					       .reasons = reasons + i * reason_count};
@@ -76,8 +73,9 @@ static void clear_data(struct pcs_data *data)
 	data->is_full = 0;
 }
 
-int pcs_context_error(const struct pcs_context *context, int result, const char *call,
-		      struct proton_error *err)
+/* The error of a call for this context. E_STATE: it does not exist (any more). */
+static int refuse(const struct pcs_context *context, int result, const char *call,
+		  struct proton_error *err)
 {
 	if (result == CUPTI_E_INVALID_CONTEXT)
 		return err_set(err, PROTON_E_STATE, "%s: CUPTI does not know the CUDA context",
@@ -164,7 +162,7 @@ static int enable_context(struct pcs_context *context, struct proton_error *err)
 	int result = libcupti.cuptiPCSamplingEnable(&params);
 
 	if (result != CUPTI_OK)
-		return pcs_context_error(context, result, call, err);
+		return refuse(context, result, call, err);
 	call = "cuptiPCSamplingGetStallReasons";
 	result = read_reasons(context);
 	if (result == CUPTI_OK) {
@@ -178,26 +176,23 @@ static int enable_context(struct pcs_context *context, struct proton_error *err)
 	if (result == CUPTI_OK)
 		return PROTON_OK;
 	context->is_kept = true;
-	return pcs_context_error(context, result, call, err);
+	return refuse(context, result, call, err);
 }
 
 int pcs_context_enable(struct pcs_context *context, struct proton_error *err)
 {
-	int status;
-	int result;
-
 	if (!pcs_claim_take(context))
-		return pcs_context_error(context, CUPTI_E_HARDWARE_BUSY, "", err);
+		return refuse(context, CUPTI_E_HARDWARE_BUSY, "", err);
 	cupti_api_preload_host();
 	context->period = pcs_mode.period;
 	context->is_serialized = pcs_mode.is_serialized;
 	context->is_started = context->is_kept = false;
-	status = enable_context(context, err);
+	int status = enable_context(context, err);
 	if (status != PROTON_OK && !context->is_kept)
 		pcs_claim_release(context);
 	if (status != PROTON_OK)
 		return status;
-	result = pcs_context_begin(context);
+	int result = pcs_context_begin(context);
 	if (result == CUPTI_OK)
 		return PROTON_OK;
 	/*
@@ -205,18 +200,17 @@ int pcs_context_enable(struct pcs_context *context, struct proton_error *err)
 	 * which may be older than the session and so are not known.
 	 */
 	context->is_kept = true;
-	return pcs_context_error(context, result, "cuptiPCSamplingStart", err);
+	return refuse(context, result, "cuptiPCSamplingStart", err);
 }
 
 /* Returns CUPTI's result. */
 int pcs_context_begin(struct pcs_context *context)
 {
 	struct pcs_params params = params_of(context);
-	int result;
 
 	if (context->is_started)
 		return CUPTI_OK;
-	result = pcs_mode.windows.length_ns ? libcupti.cuptiPCSamplingStart(&params) : CUPTI_OK;
+	int result = pcs_mode.windows.length_ns ? libcupti.cuptiPCSamplingStart(&params) : CUPTI_OK;
 	if (result != CUPTI_OK)
 		return result;
 	context->is_started = true;
@@ -256,10 +250,8 @@ size_t pcs_context_read(struct pcs_context *context)
 	size_t count = 0;
 
 	for (uint32_t i = 0; i < READS_MAX; i++) {
-		int result;
-
 		clear_data(out);
-		result = libcupti.cuptiPCSamplingGetData(&params);
+		int result = libcupti.cuptiPCSamplingGetData(&params);
 		if (result == CUPTI_E_OUT_OF_MEMORY || out->is_full) {
 			if (result == CUPTI_OK)
 				pcs_take(context, out);
@@ -292,13 +284,13 @@ static void read_rest(struct pcs_context *context)
 	}
 }
 
-void pcs_context_disable(struct pcs_context *context)
+/* Adds what CUPTI hands over. */
+static void disable(struct pcs_context *context)
 {
 	struct pcs_params params = params_of(context);
-	int result;
 
 	clear_data(context->configured);
-	result = libcupti.cuptiPCSamplingDisable(&params);
+	int result = libcupti.cuptiPCSamplingDisable(&params);
 	pcs_windows_end(context->id, clock_monotonic_ns());
 	if (result == CUPTI_OK)
 		pcs_take(context, context->configured);
@@ -317,7 +309,7 @@ void pcs_context_finish(struct pcs_context *context)
 	}
 	pcs_statistics.full += context->is_full;
 	if (context->context)
-		pcs_context_disable(context);
+		disable(context);
 }
 
 /* After a full buffer, CUPTI delivers little until the context is disabled and enabled. */

@@ -9,8 +9,6 @@
  */
 #include <limits.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 
 #include "backend/cuda/call_gate.h"
@@ -20,6 +18,7 @@
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/map.h"
+#include "base/mutex.h"
 #include "base/region.h"
 #include "record/session/session_parts.h"
 #include "record/store/devices.h"
@@ -182,12 +181,11 @@ void pcs_modules_on_call(uint32_t call, const struct cupti_callback_data *data)
 	if ((result && *result != 0) || !returns_handle(call) || !params || !params[0])
 		return;
 	created = *params[0];
-	pthread_mutex_lock(&lock);
+	MUTEX_HOLD(&lock);
 	if (call == CUPTI_CALL_MODULE_GET_FUNCTION)
 		set_handle(created, crc_of_handle(params[1]));
 	else
 		set_handle(created, loaded_crc);
-	pthread_mutex_unlock(&lock);
 }
 
 void pcs_modules_on_query(const struct cupti_callback_data *data)
@@ -247,7 +245,7 @@ void pcs_modules_on_event(uint32_t event, const struct cupti_module_data *module
 	code_objects_add(crc, module->cubin, module->cubin_bytes);
 	if (event == CUPTI_RESOURCE_MODULE_LOADED)
 		loaded_crc = crc;
-	pthread_mutex_lock(&lock);
+	MUTEX_HOLD(&lock);
 	if (event == CUPTI_RESOURCE_MODULE_UNLOAD_STARTING) {
 		forget_handles(crc);
 		crc_cache[module->id % CRC_CACHE].crc = 0;
@@ -255,7 +253,6 @@ void pcs_modules_on_event(uint32_t event, const struct cupti_module_data *module
 		set_handle(launching, crc);
 		launching_crc = crc;
 	}
-	pthread_mutex_unlock(&lock);
 }
 
 uint64_t pcs_modules_events(void)
@@ -273,8 +270,7 @@ static void begin_asking(void)
 
 void pcs_modules_want(uint64_t crc, uint32_t function)
 {
-	bool is_new = true;
-	bool begins = false;
+	bool is_new = true, begins = false;
 
 	pthread_mutex_lock(&lock);
 	for (uint32_t i = 0; i < wanted_count; i++)
@@ -319,14 +315,13 @@ static bool is_asked_enough(void)
 void pcs_modules_tick(void)
 {
 	bool is_done = true;
-	bool is_ending;
 
 	pthread_mutex_lock(&lock);
 	if (pcs_statistics.samples)
 		asks_for_all = false; /* from now on, kernels that lack a cubin */
 	for (uint32_t i = 0; i < wanted_count; i++)
 		is_done &= code_objects_sampled(wanted[i].crc) != CODE_OBJECT_UNKNOWN;
-	is_ending = is_asking && ((is_done && !asks_for_all) || is_asked_enough());
+	bool is_ending = is_asking && ((is_done && !asks_for_all) || is_asked_enough());
 	if (is_ending) {
 		is_asking = asks_for_all = false;
 		ask_ended_ns = clock_monotonic_ns();
@@ -347,14 +342,13 @@ static size_t take_wanted(struct pcs_wanted taken[WANTED_MAX])
 {
 	size_t count = 0;
 
-	pthread_mutex_lock(&lock);
+	MUTEX_HOLD(&lock);
 	for (uint32_t i = 0; i < wanted_count; i++) {
 		if (!wanted[i].was_taken &&
 		    code_objects_sampled(wanted[i].crc) == CODE_OBJECT_UNKNOWN)
 			taken[count++] = wanted[i];
 		wanted[i].was_taken = true;
 	}
-	pthread_mutex_unlock(&lock);
 	return count;
 }
 
@@ -371,13 +365,12 @@ static bool take_cubin(const char *path, uint64_t crc)
 	struct cubin_crc_params params = {.size = sizeof(params)};
 	struct stat st;
 	char *bytes;
-	bool is_equal;
 
 	if (stat(path, &st) != 0 || !S_ISREG(st.st_mode) || !st.st_size ||
 	    file_read_all(path, &limits, &bytes, &params.cubin_bytes, NULL) != PROTON_OK)
 		return false;
 	params.cubin = bytes;
-	is_equal = libcupti.cuptiGetCubinCrc(&params) == CUPTI_OK && params.crc == crc;
+	bool is_equal = libcupti.cuptiGetCubinCrc(&params) == CUPTI_OK && params.crc == crc;
 	if (is_equal)
 		code_objects_add(crc, bytes, params.cubin_bytes);
 	free(bytes);
@@ -508,13 +501,12 @@ uint64_t pcs_modules_captured_crc(void)
 bool pcs_modules_find_launch(uint32_t correlation, struct proton_context *where, bool *is_named)
 {
 	const struct serialized_launch *launch = &serialized[correlation % SERIALIZED_LAUNCHES];
-	bool is_found;
 
-	pthread_mutex_lock(&lock);
-	is_found = launch->correlation == correlation && !proton_context_is_empty(launch->where);
+	MUTEX_HOLD(&lock);
+	bool is_found = launch->correlation == correlation &&
+			!proton_context_is_empty(launch->where);
 	*where = launch->where;
 	*is_named = launch->is_named;
-	pthread_mutex_unlock(&lock);
 	return is_found;
 }
 
@@ -551,7 +543,7 @@ void pcs_modules_attribute(const struct cupti_kernel *kernel, uint64_t crc,
 /* While nothing was attached, modules were unloaded and their handles used again. */
 static void forget_all_handles(void)
 {
-	pthread_mutex_lock(&lock);
+	MUTEX_HOLD(&lock);
 	for (uint32_t i = 1; i < handle_count; i++)
 		if (handles[i].handle) {
 			map_remove(&by_handle, (uintptr_t)handles[i].handle);
@@ -559,7 +551,6 @@ static void forget_all_handles(void)
 		}
 	handle_count = 1;
 	memset(crc_cache, 0, sizeof(crc_cache));
-	pthread_mutex_unlock(&lock);
 }
 
 void pcs_modules_start(void)

@@ -66,13 +66,8 @@ void pcs_claim_release(struct pcs_context *context);
 /* Enables and begins. On failure CUPTI does not have the context, unless it is kept. */
 int pcs_context_enable(struct pcs_context *context, struct proton_error *err);
 int pcs_context_begin(struct pcs_context *context);
-/* The error of a call for this context. E_STATE: it does not exist (any more). */
-int pcs_context_error(const struct pcs_context *context, int result, const char *call,
-		      struct proton_error *err);
 void pcs_context_end(struct pcs_context *context);
-/* Releases the context, unless CUPTI refuses, and adds what CUPTI hands over. */
-void pcs_context_disable(struct pcs_context *context);
-/* The same, after reading all other samples. */
+/* Reads all samples, and releases the context, unless CUPTI refuses. */
 void pcs_context_finish(struct pcs_context *context);
 /* The context no longer exists for CUPTI. */
 void pcs_context_forget(struct pcs_context *context);

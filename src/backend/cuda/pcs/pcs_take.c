@@ -1,6 +1,4 @@
 /* PC samples that CUPTI has decoded: sums them per instruction and adds them to the sessions. */
-#include <stdlib.h>
-#include <string.h>
 
 #include "backend/cuda/pcs/pcs_parts.h"
 #include "record/names/frames.h"
@@ -112,8 +110,7 @@ void pcs_take(struct pcs_context *context, struct pcs_data *data)
 {
 	struct sample_totals totals = {.profiler = data->non_user};
 	const struct sample_totals none = {0};
-	uint32_t correlation = 0;
-	uint32_t function = 0;
+	uint32_t correlation = 0, function = 0;
 	const char *name = NULL;
 	uint64_t crc = 0;
 	uint32_t next = 0;

@@ -1,9 +1,7 @@
 /* Times during which PCs were sampled. */
 #include "backend/cuda/pcs/pcs_parts.h"
 
-#include <pthread.h>
-#include <string.h>
-
+#include "base/mutex.h"
 #include "record/store/devices.h"
 
 #define WINDOWS 1024u
@@ -22,23 +20,21 @@ static uint64_t expected_cycles[PCS_PERIOD_MAX + 1]; /* per period, summed over 
 
 void pcs_windows_begin(const struct pcs_context *context, uint64_t now_ns)
 {
-	pthread_mutex_lock(&lock);
+	MUTEX_HOLD(&lock);
 	windows[window_count++ % WINDOWS] = (struct window){
 		.context = context->id,
 		.period = context->period <= PCS_PERIOD_MAX ? context->period : PCS_PERIOD_MAX,
 		.begin_ns = now_ns,
 		.end_ns = UINT64_MAX,
 	};
-	pthread_mutex_unlock(&lock);
 }
 
 void pcs_windows_end(uint32_t context, uint64_t now_ns)
 {
-	pthread_mutex_lock(&lock);
+	MUTEX_HOLD(&lock);
 	for (uint32_t i = 0; i < WINDOWS; i++)
 		if (windows[i].context == context && windows[i].end_ns == UINT64_MAX)
 			windows[i].end_ns = now_ns;
-	pthread_mutex_unlock(&lock);
 }
 
 /* Processors that a kernel may use at a time; 0: unknown. */
@@ -57,10 +53,9 @@ void pcs_windows_run(const struct cupti_kernel *kernel, struct execution *execut
 {
 	const struct device *device = devices_get(execution->device);
 	uint64_t processors = processors_of(kernel, device);
-	uint64_t oldest;
 
-	pthread_mutex_lock(&lock);
-	oldest = window_count > WINDOWS ? window_count - WINDOWS : 0;
+	MUTEX_HOLD(&lock);
+	uint64_t oldest = window_count > WINDOWS ? window_count - WINDOWS : 0;
 	for (uint64_t i = window_count; i-- > oldest;) {
 		const struct window *window = &windows[i % WINDOWS];
 		uint64_t begin_ns = window->begin_ns > execution->start_ns ? window->begin_ns
@@ -81,26 +76,23 @@ void pcs_windows_run(const struct cupti_kernel *kernel, struct execution *execut
 		if (window->begin_ns <= execution->start_ns)
 			break;
 	}
-	pthread_mutex_unlock(&lock);
 }
 
 void pcs_windows_clear(void)
 {
-	pthread_mutex_lock(&lock);
+	MUTEX_HOLD(&lock);
 	for (uint32_t i = 0; i < WINDOWS; i++)
 		if (windows[i].end_ns != UINT64_MAX)
 			windows[i] = (struct window){0};
 	memset(expected_cycles, 0, sizeof(expected_cycles));
-	pthread_mutex_unlock(&lock);
 }
 
 uint64_t pcs_windows_expected(void)
 {
 	uint64_t sum = 0;
 
-	pthread_mutex_lock(&lock);
+	MUTEX_HOLD(&lock);
 	for (uint32_t i = 0; i <= PCS_PERIOD_MAX; i++)
 		sum += expected_cycles[i] >> i;
-	pthread_mutex_unlock(&lock);
 	return sum;
 }
