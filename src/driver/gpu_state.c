@@ -29,13 +29,14 @@ static const struct {
 };
 
 static struct nvml {
-#define X(name, version, arguments) int(*name) arguments;
+#define X(name, version, is_needed, arguments) int(*name) arguments;
 #include "driver/nvml_functions.def"
 #undef X
 } nvml;
 
 static const struct function functions[] = {
-#define X(name, version, arguments) {#name #version, offsetof(struct nvml, name), 1},
+#define X(name, version, is_needed, arguments)                                                     \
+	{#name #version, offsetof(struct nvml, name), is_needed},
 #include "driver/nvml_functions.def"
 #undef X
 };
@@ -56,6 +57,18 @@ static const struct function functions[] = {
 QUANTITIES(READER)
 #undef READER
 
+/* Without this process, which has a context, too. */
+static bool read_other_processes(void *gpu, unsigned *out)
+{
+	unsigned count = 0;
+	int result = nvml.nvmlDeviceGetComputeRunningProcesses
+			     ? nvml.nvmlDeviceGetComputeRunningProcesses(gpu, &count, NULL)
+			     : -1;
+
+	*out = count - (count > 0);
+	return result == 0 || result == NVML_ERROR_INSUFFICIENT_SIZE;
+}
+
 static const struct {
 	const char *key;
 	unsigned divisor;
@@ -64,6 +77,7 @@ static const struct {
 #define ROW(key, divisor, call) {#key, divisor, read_##key},
 	QUANTITIES(ROW)
 #undef ROW
+		{"other_processes", 1, read_other_processes},
 };
 
 struct range {
@@ -83,6 +97,7 @@ struct gpu_state {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards all but `library` */
 static struct gpu_state gpus[DEVICE_MAX];                /* by id of record/store/devices.h */
 static uint64_t sampled_ns;
+static bool is_begun; /* energy was read */
 /* Stored when `nvml` is complete, with the lock held (release); read without it (acquire). */
 static _Atomic enum {
 	NVML_UNTRIED,
@@ -152,11 +167,10 @@ static void sample_gpu(struct gpu_state *gpu)
 	}
 }
 
-static void sample_all(void)
+static void sample_all(void (*sample)(struct gpu_state *gpu))
 {
 	const struct device *device;
 
-	sampled_ns = clock_monotonic_ns();
 	for (uint32_t i = 0; i < DEVICE_MAX && (device = devices_get(i)); i++) {
 		struct gpu_state *gpu = &gpus[i];
 
@@ -167,7 +181,7 @@ static void sample_all(void)
 			gpu->handle = NULL;
 		gpu->is_known = true;
 		if (gpu->handle)
-			sample_gpu(gpu);
+			sample(gpu);
 	}
 }
 
@@ -176,9 +190,16 @@ void gpu_state_sample(void)
 	MUTEX_HOLD(&lock);
 	if (atomic_load_explicit(&library, memory_order_relaxed) == NVML_UNTRIED)
 		load();
-	if (atomic_load_explicit(&library, memory_order_relaxed) == NVML_LOADED &&
-	    (!sampled_ns || clock_monotonic_ns() - sampled_ns >= INTERVAL_NS))
-		sample_all();
+	if (atomic_load_explicit(&library, memory_order_relaxed) != NVML_LOADED)
+		return;
+	/* NVML has clocks of the last tenths of a second, before the session. */
+	if (!is_begun) {
+		is_begun = true;
+		sample_all(sample_energy);
+	} else if (!sampled_ns || clock_monotonic_ns() - sampled_ns >= INTERVAL_NS) {
+		sampled_ns = clock_monotonic_ns();
+		sample_all(sample_gpu);
+	}
 }
 
 void gpu_state_clear(void)
@@ -186,6 +207,7 @@ void gpu_state_clear(void)
 	MUTEX_HOLD(&lock);
 	memset(gpus, 0, sizeof(gpus));
 	sampled_ns = 0;
+	is_begun = false;
 }
 
 void gpu_state_forked(void)
@@ -239,7 +261,8 @@ void gpu_state_describe(backend_add_fn add, void *user)
 	if (atomic_load_explicit(&library, memory_order_acquire) != NVML_LOADED)
 		return;
 	MUTEX_HOLD(&lock);
-	sample_all();
+	sampled_ns = clock_monotonic_ns();
+	sample_all(sample_gpu);
 	for (uint32_t i = 0; i < DEVICE_MAX; i++)
 		if (gpus[i].handle)
 			describe_gpu(add, user, devices_get(i)->id, &gpus[i]);

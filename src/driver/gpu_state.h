@@ -1,7 +1,7 @@
 /*
- * State of NVIDIA GPUs while they are recorded: clocks, temperature, power and what held the clocks
- * down, by NVML (libnvidia-ml.so.1), if it is there. Launches do not pay: a thread of the recorder
- * samples.
+ * State of NVIDIA GPUs while they are recorded: clocks, temperature, power, what held the clocks
+ * down and other processes, by NVML (libnvidia-ml.so.1), if it is there. Launches do not pay: a
+ * thread of the recorder samples.
  */
 #pragma once
 
@@ -10,6 +10,8 @@
 #define NVML_CLOCK_SM 1
 #define NVML_CLOCK_MEMORY 2
 #define NVML_TEMPERATURE_GPU 0
+/* For a list of which only the length is asked for. */
+#define NVML_ERROR_INSUFFICIENT_SIZE 7
 
 /* enum of nvmlClocksEventReasons */
 #define NVML_REASON_IDLE 0x1u
@@ -26,7 +28,8 @@
 void gpu_state_clear(void);
 /*
  * Samples the GPUs that the process has used, if the last time was a second ago. The first call
- * loads NVML, which takes some milliseconds per GPU. For a thread of the recorder.
+ * loads NVML, which takes some milliseconds per GPU, and samples only the energy: NVML's other
+ * values are then of earlier work. For a thread of the recorder.
  */
 void gpu_state_sample(void);
 /* Samples once more, if NVML is loaded, and adds what was sampled. */

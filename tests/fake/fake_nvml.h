@@ -2,7 +2,8 @@
 #pragma once
 
 /* No name begins with another one. */
-#define FAKE_NVML_NAMES "sm", "memory", "celsius", "milliwatts", "limit", "millijoules", "reasons"
+#define FAKE_NVML_NAMES                                                                            \
+	"sm", "memory", "celsius", "milliwatts", "limit", "millijoules", "reasons", "processes"
 
 void fake_nvml_set(const char *name, unsigned long long value);
 /* How often the GPU was sampled. */

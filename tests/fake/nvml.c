@@ -60,7 +60,7 @@ static int read_number(const char *name, unsigned *out)
 	return result;
 }
 
-#define X(name, version, arguments) int name##version arguments;
+#define X(name, version, is_needed, arguments) int name##version arguments;
 #include "driver/nvml_functions.def"
 #undef X
 
@@ -103,6 +103,13 @@ int nvmlDeviceGetEnforcedPowerLimit(void *device, unsigned *milliwatts)
 int nvmlDeviceGetTotalEnergyConsumption(void *device, unsigned long long *millijoules)
 {
 	return read_value("millijoules", millijoules);
+}
+
+int nvmlDeviceGetComputeRunningProcesses_v3(void *device, unsigned *count, void *infos)
+{
+	int result = read_number("processes", count);
+
+	return result || !*count ? result : NVML_ERROR_INSUFFICIENT_SIZE;
 }
 
 int nvmlDeviceGetCurrentClocksThrottleReasons(void *device, unsigned long long *reasons)

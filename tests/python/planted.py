@@ -154,11 +154,14 @@ def critical_path(r: random.Random, directory: Path, size: float) -> Path:
     return file
 
 
-def trace(r: random.Random, directory: Path, gap_us: tuple[float, float], steps: int) -> Path:
-    """Kernels on a stream, each launched `gap_us` after the previous one's end; < 0: ahead."""
+def trace(
+    r: random.Random, directory: Path, gap_us: tuple[float, float], steps: int, streams: int = 1
+) -> Path:
+    """Kernels on streams in turns, each launched `gap_us` after the previous one's end; < 0: ahead.
+    """
     f = File()
     thread, device = f.lane(1, 0, 4242, 0), f.device(0)
-    stream = f.lane(2, device, 7)
+    lanes = [f.lane(2, device, 7 + i) for i in range(streams)]
     durations = [[r.randrange(30 * US, 90 * US) for _ in range(steps)] for _ in range(4)]
     nodes = []
     for i, times in enumerate(durations):
@@ -170,7 +173,7 @@ def trace(r: random.Random, directory: Path, gap_us: tuple[float, float], steps:
             gap = int(r.uniform(*gap_us) * US)
             launch = f.event(LAUNCH, thread, nodes[i], end + gap - 2 * US, end + gap - US)
             start = end + max(gap, r.randrange(300, 1500))
-            f.event(KERNEL, stream, nodes[i], start, start + times[s], link=launch)
+            f.event(KERNEL, lanes[i % streams], nodes[i], start, start + times[s], link=launch)
             end = start + times[s]
     path = directory / "p.proton"
     f.write(path)
@@ -244,13 +247,22 @@ CAUSES: dict[str, tuple[str, Callable[[random.Random, Path, float], Path]]] = {
         "low_occupancy",
         with_kernel(shared=lambda r: r.randint(120, 220) * 1024, block=128, arithmetic=low),
     ),
+    "spills": ("low_occupancy", with_kernel(registers=255, block=128, memory=low)),
     "short kernels": ("short_kernels", short_kernels),
     "copies": (
         "memory_copies", with_kernel(name="Memcpy HtoD (Pageable -> Device)", grid=-1, mean_us=400)
     ),
+    "FP32 products": (
+        "fp32_products", with_kernel(name="ampere_sgemm_128x64_nn", grid=-1, mean_us=500)
+    ),
+    "FP32 products, another name": (
+        "fp32_products",
+        with_kernel(name="sm80_xmma_gemm_f32f32_f32f32_f32_nn_ffma_x", grid=-1, mean_us=500),
+    ),
     "launch gaps": ("launch_gaps", launch_gaps),
     "loads": ("stall", with_kernel(children=stalled("long_scoreboard"), memory=low)),
     "barrier": ("stall", with_kernel(children=stalled("barrier"))),
+    "bank conflicts": ("stall", with_kernel(children=stalled("mio_throttle"), memory=low)),
     "critical path": ("critical_path", critical_path),
     "waiting ranks": ("waiting_ranks", waiting_ranks),
     "slow rank": ("slow_rank", slow_rank),
@@ -269,6 +281,14 @@ CLEAN: dict[str, Callable[[random.Random, Path], Path]] = {
     "stalls of a kernel at the peak": lambda r, d: with_kernel(
         memory=0.9, children=stalled("long_scoreboard")
     )(r, d, 4),
+    "products of TF32": lambda r, d: with_kernel(
+        name="cutlass_80_tensorop_s1688gemm_128x128_nn", grid=-1, arithmetic=0.85
+    )(r, d, 4),
     "a busy trace": lambda r, d: trace(r, d, (-60, -20), 60),
+    # Defects that no record shows.
+    "a kernel that is launched twice": lambda r, d: write(
+        d / "p.hatchet", [kernel(r, "twice", 100, 400, memory=0.9), *healthy(r)]
+    ),
+    "streams that wait for one another": lambda r, d: trace(r, d, (-60, -20), 60, streams=2),
     "equal ranks": lambda r, d: slow_rank(r, d, 1, late=0),
 }

@@ -69,6 +69,38 @@ print(json.dumps(sorted(os.listdir("."))))
     assert not [name for name in files if name.startswith("bench")]
 
 
+def test_kernels_with_launch_metadata_have_rates(tmp_path):
+    work, text = run(
+        tmp_path,
+        """
+import triton
+from triton_proton.hooks import HookManager
+
+class LazyDict:
+    __module__ = "triton.compiler.compiler"
+    def __init__(self):
+        self.data = {"name": "mm", "function": 0, "stream": 0}
+        self.extras = [(lambda *_: {"name": "mm", "flops16": 1e10, "bytes": 4e6}, ((1,), None, {}))]
+
+def multiply():
+    metadata = LazyDict()
+    HookManager.enter(metadata)
+    launch(b"mm", 100)
+    HookManager.exit(metadata)
+    launch(b"load", 10)
+
+found = proton.bench({"a+b": multiply, "load": lambda: launch(b"load", 10)}, reps=20, warmup=0)
+print(json.dumps([list(found["load"].work), found["a+b"].work]))
+print(json.dumps(str(found["a+b"])))
+""",
+    )
+    assert work[0] == [] and work[1]["load"] == [0, 0, 0]
+    flops, size, util = work[1]["mm"]
+    assert (flops, size) == (1e10, 4e6) and 0.08 < util < 0.15  # of about 900 Tflop/s
+    rates = f"(100 tflop/s, 40 gbyte/s, util {util:.1%})"
+    assert text.splitlines()[1:] == [f"  0.1000 ms mm {rates}", "  0.0100 ms load"]
+
+
 def test_calls_without_kernels_are_an_error(tmp_path):
     (text,) = run(
         tmp_path,

@@ -3,6 +3,7 @@
 import re
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,7 +22,7 @@ def test_unused():
 
 
 def run(
-    folder: Path, *words: str, text: str = TESTS, time: int = 1_000_000, **changes: str | None
+    folder: Path, *words: str, text: str = TESTS, time: Any = 1_000_000, **changes: str | None
 ) -> subprocess.CompletedProcess[str]:
     """Run pytest in `folder` on a test file."""
     (folder / "test_it.py").write_text(text)
@@ -61,7 +62,7 @@ def test_limits_that_hold_pass(tmp_path):
 
 
 def test_profiles_are_a_numbered_history(tmp_path):
-    words = ("--proton-save", "runs", "-k", "value or fixture")
+    words = ("--proton-save", "runs", "--proton-runs=1", "-k", "value or fixture")
     assert run(tmp_path, *words).returncode == 0
     before = {path: path.read_bytes() for path in (tmp_path / "runs").rglob("*.proton")}
     assert run(tmp_path, *words, time=4_000_000).returncode == 1
@@ -81,14 +82,42 @@ def test_a_regression_fails_the_test(tmp_path):
     done = run(tmp_path, *words, time=1_100_000)
     # One test has 5 % by default, the other 20 % by its limit.
     assert counts(done)["failed"] == 1 and counts(done)["passed"] == 1, done.stdout
-    assert "gate failed: time/ms +10% > +5% in ROOT (before 1, after 1.1)" in done.stdout
-    assert "cannot estimate noise" in done.stdout
+    text = "gate failed: time/ms +10% > +5% in ROOT (before 1, after 1.1, 95 % interval "
+    assert text in done.stdout and "Why: not known" in done.stdout
     done = run(tmp_path, *words, time=1_300_000)
     assert "gate failed: time/ms +30% > +20% in matmul_kernel" in done.stdout
     assert run(tmp_path, *words, time=1_000_000).returncode == 0
     # The newest is the base: an accepted change is none any more.
     assert run(tmp_path, "--proton-save=runs", *words[1:], time=1_300_000).returncode == 0
     assert run(tmp_path, *words, time=1_300_000).returncode == 0
+
+
+# A first call that counts would make the means equal.
+NOISE = [
+    ("9000000,950000,1000000,1050000", "1,990000,1060000,1130000", 0),
+    ("9000000,995000,1000000,1005000", "1,1055000,1060000,1065000", 1),
+]
+
+
+@pytest.mark.parametrize("before, after, failed", NOISE)
+def test_several_calls_tell_noise_from_a_change(tmp_path, before, after, failed):
+    words = ("--proton-runs=3", "-k", "fixture")
+    assert run(tmp_path, "--proton-save=runs", *words, time=before).returncode == 0
+    names = ["0001.2.proton", "0001.3.proton", "0001.proton"]
+    assert [Path(name).name for name in saved(tmp_path / "runs")] == names
+    done = run(tmp_path, "--proton-compare=runs", *words, time=after)
+    assert counts(done).get("failed", 0) == failed, done.stdout
+    assert not failed or "gate failed: time/ms +6% > +5% in ROOT (before 1, " in done.stdout
+    assert (", 95 % interval +" in done.stdout) == bool(failed)
+    words = ("--proton-runs=1", "-k", "fixture")
+    done = run(tmp_path, "--proton-compare=runs", *words, time=1_060_000)
+    assert counts(done)["failed"] == 1 and "cannot estimate noise" in done.stdout
+
+
+def test_the_marker_has_the_number_of_calls(tmp_path):
+    text = TESTS.replace("limit=\"time/ms < 3.0\"", "runs=2")
+    assert run(tmp_path, "--proton-save=runs", "-k", "value", text=text).returncode == 0
+    assert len(saved(tmp_path / "runs")) == 2
 
 
 def test_a_test_without_history_has_nothing_to_compare_with(tmp_path):
@@ -102,7 +131,8 @@ def test_workers_of_xdist_save_and_compare(tmp_path):
     assert run(tmp_path, *words).returncode == 0
     done = run(tmp_path, *words, time=2_000_000)
     assert counts(done)["failed"] == 3, done.stdout
-    assert [Path(name).stem for name in saved(tmp_path / "runs")] == ["0001"] * 3
+    names = [Path(name).stem for name in saved(tmp_path / "runs")]
+    assert names == [*(f"0001.{run}" for run in range(2, 6)), "0001"] * 3
 
 
 def test_without_a_gpu_tests_are_skipped(tmp_path):

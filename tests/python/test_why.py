@@ -15,7 +15,8 @@ CONFIG = {
 }
 STATE = {
     "gpu0_sm_clock_mhz": "1900 1980 1980", "gpu0_power_limit_w": "700 700 700",
-    "gpu0_throttle_reasons": "none", "nvidia_driver": "580.1", "host": "a",
+    "gpu0_throttle_reasons": "none", "gpu0_other_processes": "0 0 0", "nvidia_driver": "580.1",
+    "host": "a",
 }
 UNKNOWN = "not known: no difference in launches, configurations{} or versions explains it"
 ONE_RUN = "; one run of a side cannot show noise"
@@ -86,7 +87,20 @@ PAIRS = {
         "matmul is launched in another way, registers 255, before 168, bytes of shared memory "
         "1040, before 1024",
     ),
-    "shapes": (dict(time=2000, flops=2e9), "matmul has other shapes: 2e+09 flops, before 1e+09"),
+    "shapes or blocks": (
+        dict(time=1500, config={"grid": [128, 1, 1]}),
+        "matmul has other shapes or blocks, grid 128x1x1, before 64x1x1",
+    ),
+    "shapes and configuration": (
+        dict(time=2000, flops=2e9, config={"grid": [128, 1, 1], "registers": 255}),
+        "matmul has other shapes or code, 2e+09 flops, before 1e+09, grid 128x1x1, before 64x1x1, "
+        "registers 255, before 168",
+    ),
+    "shapes and grid": (
+        dict(time=2000, flops=2e9, config={"grid": [128, 1, 1]}),
+        "matmul has other shapes, 2e+09 flops, before 1e+09, grid 128x1x1, before 64x1x1",
+    ),
+    "shapes": (dict(time=2000, flops=2e9), "matmul has other shapes, 2e+09 flops, before 1e+09"),
     "clock": (
         dict(time=1300, info=state(sm_clock_mhz="1200 1400 1500")),
         "the SM clock was 1400 MHz, before 1980",
@@ -105,6 +119,14 @@ PAIRS = {
     ),
     "clock in the other direction": (
         dict(time=700, info=state(sm_clock_mhz="1000 1000 1000")),
+        UNKNOWN.format(", clocks") + ONE_RUN,
+    ),
+    "processes": (
+        dict(time=1500, info=state(other_processes="1 1.5 2", sm_clock_mhz="1 1300 2")),
+        "other processes on the GPU: 1.5, before 0",
+    ),
+    "fewer processes cannot slow it": (
+        dict(time=900, info=state(other_processes="1 1.5 2")),
         UNKNOWN.format(", clocks") + ONE_RUN,
     ),
     "power limit": (

@@ -310,8 +310,9 @@ static void find_verdict(struct brief *brief)
 	else if (brief->claim_count)
 		conclude(brief);
 	else if (brief->total_ns > 0)
-		brief->verdict_text = xasprintf("no cause found that concerns %.0f %% of the time",
-						100 * BRIEF_PART);
+		brief->verdict_text =
+			xasprintf("nothing was found that can gain %.0f %% of the kernel time",
+				  100 * BRIEF_PART);
 	else
 		brief->verdict_text = xstrdup("no cause found: the profile has no kernel times");
 }
@@ -323,7 +324,10 @@ static void list_unknown(struct brief *brief)
 	if (!brief->profile->trace)
 		brief->unknown[count++] = "launch gaps (record with -d trace)";
 	if (!brief->item_count || isnan(brief->items[0].peak_ns))
-		brief->unknown[count++] = "distance from the peak (-k triton)";
+		brief->unknown[count++] = util_is_possible(&brief->metrics) &&
+							  !util_is_known(&brief->metrics)
+						  ? "peak rates of this device (--peaks)"
+						  : "distance from the peak (-k triton)";
 	if (!rollup_has(brief->profile, SAMPLES_ALL))
 		brief->unknown[count++] = "stall reasons (--mode pcsampling)";
 	if (brief->kernels->config_count < 2)

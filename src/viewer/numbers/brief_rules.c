@@ -317,6 +317,38 @@ static bool find_copies(const struct brief *brief, const struct brief_kernel *ke
 	return true;
 }
 
+/* Names of cuBLAS and CUTLASS: products of TF32 have "s1688gemm" or "tf32". */
+static bool is_fp32_product(const struct brief_kernel *kernel)
+{
+	return strstr(kernel->stored, "sgemm") || strstr(kernel->stored, "_ffma_");
+}
+
+static bool has_tf32(const struct profile *profile)
+{
+	ARRAY_EACH(device, profile->devices, profile->device_count) {
+		if (strcmp(profile_text(profile, device->type), "CUDA") == 0 &&
+		    strtol(profile_text(profile, device->arch), NULL, 10) >= 80)
+			return true;
+	}
+	return false;
+}
+
+static bool find_fp32_products(const struct brief *brief, const struct brief_kernel *kernel,
+			       struct brief_claim *claim)
+{
+	struct brief_kernel sum = sum_of(brief, is_fp32_product);
+
+	if (!sum.count || !has_tf32(brief->kernels))
+		return false;
+	set_time(claim, &sum, 1e6);
+	claim->is_modeled = true;
+	claim->text =
+		xasprintf("matrix products of FP32 take %.0f %% of the time of the GPU, and do "
+			  "not use its tensor cores, which take TF32 (less precise)",
+			  percent(sum.total_ns, brief->total_ns));
+	return true;
+}
+
 static bool find_far_from_peak(const struct brief *brief, const struct brief_kernel *kernel,
 			       struct brief_claim *claim)
 {
@@ -667,9 +699,11 @@ const struct brief_rule brief_rules[] = {
 	{"low_occupancy", "low occupancy", find_occupancy, false, false, "occupancy", CONFIGS,
 	 "if its time fell as its warps rise", CONFIGS_VIEW},
 	{"short_kernels", "many short kernels", find_short_kernels, true, false, "us each", TIMES,
-	 "if others did their work", "--top -m time/ms,count,avg_time/us"},
+	 "if they were fused into other kernels", "--top -m time/ms,count,avg_time/us"},
 	{"memory_copies", "memory copies", find_copies, true, false, "ms", TIMES,
 	 "if none of them were needed", "--top -i '^Mem(cpy|set) '"},
+	{"fp32_products", "products of FP32", find_fp32_products, true, false, "ms", TIMES,
+	 "if TF32 took no time", "--top -i 'sgemm|_ffma_'"},
 	{"launch_gaps", "launch gaps", find_launch_gaps, true, false, "ms", "launch gaps", "gaps",
 	 30, "if the host launched ahead", "-o gaps.pftrace"},
 	{"stall", "waiting warps", find_stall, true, false, "share of samples", "PC samples",
@@ -683,8 +717,8 @@ const struct brief_rule brief_rules[] = {
 	{"far_from_peak", "far from the peak", find_far_from_peak, false, true, "share of the peak",
 	 "roofline of flops and bytes", "launches", 30, "if it ran at the peak",
 	 "--top -m time/ms,count,util"},
-	{"dominant_kernel", "one kernel dominates", find_dominant, false, true, "ms", TIMES,
-	 "if it took no time at all", "--top"},
+	{"dominant_kernel", "one kernel without a recorded reason", find_dominant, false, true,
+	 "ms", TIMES, "if it took no time at all", "--top"},
 	{0},
 };
 /* clang-format on */

@@ -14,7 +14,7 @@
 #define SAME_WITHIN 0.01
 /* How much of a change has to be explained: by counts, and by clocks, which all kernels share. */
 #define HALF_OF_IT 0.5
-#define ALL_OF_IT 0.9 /* the rest may be noise */
+#define MAIN_PART 0.75 /* clocks are sampled */
 
 struct kernel_side {
 	uint64_t count, ns;
@@ -43,8 +43,10 @@ struct why_machine {
 	char *devices;
 	char *versions[ARRAY_LENGTH(versions)];
 	char *reasons; /* for lower clocks */
-	double mhz, watts;
-	size_t mhz_count, watts_count;
+	struct sum {
+		double total;
+		size_t count;
+	} mhz, watts, others; /* means of runs; others: processes on the GPU */
 };
 
 static void machine_free(struct why_machine *machine)
@@ -166,16 +168,17 @@ static char *device_names(const struct profile *profile)
 }
 
 /* The second of three numbers: the mean. */
-static void add_mean(const char *text, double *sum, size_t *count)
+static void add_mean(const char *text, struct sum *sum)
 {
 	char *end;
 
 	strtod(text, &end);
-	double mean = strtod(end, NULL);
-	if (!isfinite(mean) || mean <= 0)
+	text = end;
+	double mean = strtod(text, &end);
+	if (end == text || !isfinite(mean) || mean < 0)
 		return;
-	*sum += mean;
-	(*count)++;
+	sum->total += mean;
+	sum->count++;
 }
 
 static void add_state(struct why_machine *machine, const struct profile *profile)
@@ -188,9 +191,11 @@ static void add_state(struct why_machine *machine, const struct profile *profile
 		if (strncmp(key, "gpu", 3) != 0 || !what)
 			continue;
 		if (strcmp(what, "_sm_clock_mhz") == 0)
-			add_mean(value, &machine->mhz, &machine->mhz_count);
+			add_mean(value, &machine->mhz);
 		else if (strcmp(what, "_power_limit_w") == 0)
-			add_mean(value, &machine->watts, &machine->watts_count);
+			add_mean(value, &machine->watts);
+		else if (strcmp(what, "_other_processes") == 0)
+			add_mean(value, &machine->others);
 		else if (strcmp(what, "_throttle_reasons") == 0 &&
 			 (!machine->reasons || strcmp(machine->reasons, "none") == 0)) {
 			free(machine->reasons);
@@ -286,28 +291,8 @@ static void put_number(struct out *out, const char *what, uint64_t after, uint64
 		out_printf(out, ", %s %" PRIu64 ", before %" PRIu64, what, after, before);
 }
 
-static char *config_cause(const struct why *why, const struct why_kernel *kernel)
-{
-	const struct launch_config *before = &kernel->sides[WHY_BEFORE].config;
-	const struct launch_config *after = &kernel->sides[WHY_AFTER].config;
-	struct out text;
-	size_t length;
-
-	(void)why;
-	/* A file of another program may not have it. */
-	if (!before->block[0] || !after->block[0] || memcmp(before, after, sizeof(*before)) == 0)
-		return NULL;
-	out_init(&text, -1);
-	out_printf(&text, "%s is launched in another way", kernel->name);
-	put_size(&text, "grid", after->grid, before->grid);
-	put_size(&text, "block", after->block, before->block);
-	put_number(&text, "registers", after->registers_per_thread, before->registers_per_thread);
-	put_number(&text, "bytes of shared memory", shared_bytes_of(after),
-		   shared_bytes_of(before));
-	return out_take(&text, &length) ?: (xgive_up(), NULL);
-}
-
-static char *work_cause(const struct why *why, const struct why_kernel *kernel)
+/* The work of the launch metadata, or "". */
+static bool put_work(struct out *out, const struct why *why, const struct why_kernel *kernel)
 {
 	struct change flops = OF_RUN(why, kernel, flops);
 	struct change bytes = OF_RUN(why, kernel, bytes);
@@ -315,9 +300,47 @@ static char *work_cause(const struct why *why, const struct why_kernel *kernel)
 	struct change work = explains(flops, ns, HALF_OF_IT) ? flops : bytes;
 
 	if (work.before == 0 || work.after == 0 || !explains(work, ns, HALF_OF_IT))
-		return NULL;
-	return xasprintf("%s has other shapes: %.4g %s, before %.4g", kernel->name, work.after,
-			 work.after == flops.after ? "flops" : "bytes", work.before);
+		return false;
+	out_printf(out, ", %.4g %s, before %.4g", work.after,
+		   work.after == flops.after ? "flops" : "bytes", work.before);
+	return true;
+}
+
+/* Other shapes change the work and the grid; other code the registers, and perhaps the work. */
+static char *launch_cause(const struct why *why, const struct why_kernel *kernel)
+{
+	const struct launch_config *before = &kernel->sides[WHY_BEFORE].config;
+	const struct launch_config *after = &kernel->sides[WHY_AFTER].config;
+	/* A file of another program may not have it. */
+	bool is_known = before->block[0] && after->block[0];
+	struct launch_config same = *before;
+	struct out facts;
+	bool is_work, is_code;
+	size_t length;
+	char *text, *cause;
+
+	memcpy(same.grid, after->grid, sizeof(same.grid));
+	is_code = is_known && memcmp(&same, after, sizeof(same)) != 0;
+	out_init(&facts, -1);
+	is_work = put_work(&facts, why, kernel);
+	if (is_known) {
+		put_size(&facts, "grid", after->grid, before->grid);
+		put_size(&facts, "block", after->block, before->block);
+		put_number(&facts, "registers", after->registers_per_thread,
+			   before->registers_per_thread);
+		put_number(&facts, "bytes of shared memory", shared_bytes_of(after),
+			   shared_bytes_of(before));
+	}
+	text = out_take(&facts, &length) ?: (xgive_up(), NULL);
+	cause = length ? xasprintf("%s %s%s", kernel->name,
+				   is_work && is_code ? "has other shapes or code"
+				   : is_work          ? "has other shapes"
+				   : is_code          ? "is launched in another way"
+						      : "has other shapes or blocks",
+				   text)
+		       : NULL;
+	free(text);
+	return cause;
 }
 
 static char *code_cause(const struct why *why, const struct why_kernel *kernel)
@@ -351,28 +374,34 @@ static const char *throttling(const struct why *why, enum why_side side)
 											: reasons;
 }
 
-static struct change mean_of_sides(const struct why *why, bool is_clock)
+/* NAN: not known. */
+#define MEANS_OF_SIDES(why, field)                                                                 \
+	((struct change){(why)->machines[WHY_BEFORE]->field.total /                                \
+				 (double)(why)->machines[WHY_BEFORE]->field.count,                 \
+			 (why)->machines[WHY_AFTER]->field.total /                                 \
+				 (double)(why)->machines[WHY_AFTER]->field.count})
+
+/* More processes make a kernel slower, and lower the clocks, too. */
+static char *others_cause(const struct why *why, const struct why_kernel *kernel)
 {
-	double mean[WHY_SIDES];
+	struct change others = MEANS_OF_SIDES(why, others);
+	double more = others.after - others.before; /* NAN is not above 0 */
 
-	for (int side = 0; side < WHY_SIDES; side++) {
-		const struct why_machine *machine = why->machines[side];
-
-		mean[side] = is_clock ? machine->mhz / (double)machine->mhz_count
-				      : machine->watts / (double)machine->watts_count;
-	}
-	return (struct change){mean[WHY_BEFORE], mean[WHY_AFTER]}; /* NAN: not known */
+	if (!(more * difference(why, kernel) > 0) || is_same(others))
+		return NULL;
+	return xasprintf("other processes on the GPU: %.3g, before %.3g", others.after,
+			 others.before);
 }
 
 /* A kernel is never slower by more than the clock is. */
 static char *clock_cause(const struct why *why, const struct why_kernel *kernel)
 {
-	struct change mhz = mean_of_sides(why, true);
+	struct change mhz = MEANS_OF_SIDES(why, mhz);
 	struct change period = {1 / mhz.before, 1 / mhz.after};
 	const char *reasons = throttling(why, mhz.after < mhz.before ? WHY_AFTER : WHY_BEFORE);
 
-	if (isnan(mhz.before) || isnan(mhz.after) ||
-	    !explains(period, OF_RUN(why, kernel, ns), ALL_OF_IT))
+	if (!(mhz.before > 0 && mhz.after > 0) ||
+	    !explains(period, OF_RUN(why, kernel, ns), MAIN_PART))
 		return NULL;
 	return xasprintf("the SM clock was %.0f MHz, before %.0f%s%s%s", mhz.after, mhz.before,
 			 reasons ? " (" : "", reasons ? reasons : "", reasons ? ")" : "");
@@ -381,7 +410,7 @@ static char *clock_cause(const struct why *why, const struct why_kernel *kernel)
 static char *power_cause(const struct why *why, const struct why_kernel *kernel)
 {
 	const char *before = throttling(why, WHY_BEFORE), *after = throttling(why, WHY_AFTER);
-	struct change watts = mean_of_sides(why, false);
+	struct change watts = MEANS_OF_SIDES(why, watts);
 
 	(void)kernel;
 	if (!isnan(watts.before) && !isnan(watts.after) && !is_same(watts))
@@ -409,8 +438,8 @@ static char *version_cause(const struct why *why, const struct why_kernel *kerne
 
 static char *unknown_cause(const struct why *why, enum why_noise noise)
 {
-	bool has_clock = why->machines[WHY_BEFORE]->mhz_count &&
-			 why->machines[WHY_AFTER]->mhz_count;
+	bool has_clock = why->machines[WHY_BEFORE]->mhz.count &&
+			 why->machines[WHY_AFTER]->mhz.count;
 
 	return xasprintf(
 		"not known: no difference in launches, configurations%s or versions explains it%s",
@@ -422,8 +451,8 @@ char *why_sentence(const struct why *why, enum why_noise noise)
 {
 	/* The first one that says something. */
 	static char *(*const causes[])(const struct why *why, const struct why_kernel *kernel) = {
-		gpu_cause,  launches_cause, config_cause, work_cause,
-		code_cause, clock_cause,    power_cause,  version_cause,
+		gpu_cause,    launches_cause, launch_cause, code_cause,
+		others_cause, clock_cause,    power_cause,  version_cause,
 	};
 	const struct why_kernel *kernel;
 	AUTO_FREE char *cause = NULL;

@@ -27,6 +27,11 @@ static void put_text(struct report *report, const char *text)
 
 /* ------------------------------------------------------------------ text */
 
+static void put_number(struct report *report, const char *before, double number)
+{
+	out_printf(report->out, number < 1e4 ? "%s%.4g" : "%s%.0f", before, number);
+}
+
 static void put_claim(struct report *report, const struct brief_claim *claim, size_t number)
 {
 	bool is_markdown = report->options->query.markdown;
@@ -35,13 +40,16 @@ static void put_claim(struct report *report, const struct brief_claim *claim, si
 
 	out_printf(report->out, "%zu. ", number);
 	put_text(report, claim->text);
-	out_printf(report->out, " (confidence: %s)\n%s%.4g %s", confidences[claim->confidence],
-		   item, claim->number, rule->unit);
+	out_printf(report->out, " (confidence: %s)\n", confidences[claim->confidence]);
+	put_number(report, item, claim->number);
+	out_printf(report->out, " %s", rule->unit);
 	if (isnan(claim->half))
 		out_text(report->out, " (interval not known)");
-	else if (claim->half > 0)
-		out_printf(report->out, " (%.4g to %.4g)", fmax(0, claim->number - claim->half),
-			   claim->number + claim->half);
+	else if (claim->half > 0) {
+		put_number(report, " (", fmax(0, claim->number - claim->half));
+		put_number(report, " to ", claim->number + claim->half);
+		out_byte(report->out, ')');
+	}
 	out_printf(report->out, ", from %s (%s: %" PRIu64 ")\n%s", rule->record, rule->counted,
 		   claim->count, item);
 	if (isnan(claim->gain_ns))

@@ -26,6 +26,13 @@ static void begin(void)
 	gpu_state_clear();
 }
 
+/* The first call is about the energy alone. */
+static void sample(void)
+{
+	gpu_state_sample();
+	gpu_state_sample();
+}
+
 static char described[1024];
 
 static void add(void *user, const char *key, const char *value)
@@ -56,14 +63,16 @@ TEST(samples_are_summed_up_for_each_gpu_of_nvml)
 	set("memory", 2619);
 	set("celsius", 40);
 	set("milliwatts", 300500);
+	set("processes", 1);
 	set("limit", 700000);
 	set("millijoules", 5000);
-	gpu_state_sample();
+	sample();
 	CHECK_EQ(samples(), 1);
 	set("sm", 1500);
 	set("celsius", 50);
 	set("milliwatts", 700000);
 	set("millijoules", 12250);
+	set("processes", 3);
 	set("reasons", NVML_REASON_SOFTWARE_POWER | NVML_REASON_SOFTWARE_THERMAL);
 	describe();
 	set_busy(1200); /* the reasons stay */
@@ -72,6 +81,7 @@ TEST(samples_are_summed_up_for_each_gpu_of_nvml)
 			      "gpu0_temperature_c=40 46.6667 50\n"
 			      "gpu0_power_w=300.5 566.833 700\n"
 			      "gpu0_power_limit_w=700 700 700\n"
+			      "gpu0_other_processes=0 1.33333 2\n"
 			      "gpu0_throttle_reasons=power cap, thermal\n"
 			      "gpu0_energy_j=7.250\n");
 }
@@ -81,10 +91,23 @@ TEST(a_gpu_is_sampled_once_a_second)
 	begin();
 	set_busy(1000);
 	for (int i = 0; i < 100; i++)
-		gpu_state_sample();
+		sample();
 	CHECK_EQ(samples(), 1);
 	describe(); /* the end is sampled at once */
 	CHECK_EQ(samples(), 2);
+}
+
+TEST(clocks_of_the_first_call_are_of_earlier_work)
+{
+	begin();
+	set_busy(1000);
+	set("millijoules", 1000);
+	gpu_state_sample();
+	CHECK_EQ(samples(), 0);
+	set_busy(2000);
+	set("millijoules", 4000);
+	CHECK_STR(describe(), "gpu0_sm_clock_mhz=2000 2000 2000\ngpu0_throttle_reasons=none\n"
+			      "gpu0_energy_j=3.000\n");
 }
 
 TEST(idle_samples_count_only_without_busy_ones)
@@ -92,7 +115,7 @@ TEST(idle_samples_count_only_without_busy_ones)
 	begin();
 	set("sm", 345);
 	set("reasons", NVML_REASON_IDLE);
-	gpu_state_sample();
+	sample();
 	CHECK_STR(describe(), "gpu0_sm_clock_mhz=345 345 345\ngpu0_throttle_reasons=idle\n");
 	set_busy(1700);
 	CHECK_STR(describe(), "gpu0_sm_clock_mhz=1700 1700 1700\ngpu0_throttle_reasons=none\n");
@@ -105,7 +128,7 @@ TEST(every_reason_has_a_name)
 {
 	begin();
 	set("reasons", 0x1ff);
-	gpu_state_sample();
+	sample();
 	CHECK_STR(describe(),
 		  "gpu0_throttle_reasons=power cap, power brake, thermal, hardware thermal, "
 		  "hardware slowdown, sync boost, application clocks, display clocks, idle\n");
@@ -115,7 +138,7 @@ TEST(a_backend_that_starts_again_forgets_earlier_samples)
 {
 	begin();
 	set_busy(1000);
-	gpu_state_sample();
+	sample();
 	gpu_state_clear();
 	set_busy(2000);
 	CHECK_STR(describe(), "gpu0_sm_clock_mhz=2000 2000 2000\ngpu0_throttle_reasons=none\n");
@@ -147,7 +170,7 @@ TEST(a_forked_child_does_not_use_the_nvml_of_its_parent)
 
 	begin();
 	set_busy(1000);
-	gpu_state_sample();
+	sample();
 	pid_t pid = fork();
 	if (pid == 0) {
 		gpu_state_forked();
