@@ -1,0 +1,28 @@
+/*
+ * Hardware counters of kernels, measured on a few launches of each: docs/design/counters.md. Such a
+ * launch is in a range of CUPTI's range profiler, during which no other thread launches. Its record
+ * has no true time, and is dropped.
+ *
+ * counters.c decides which launches are measured, range_session.c has CUPTI's calls, counter_sets.c
+ * what is counted, counter_kernels.c what is known of each kernel.
+ */
+#pragma once
+
+#include <stdbool.h>
+
+#include "record/backend.h"
+
+/* After callbacks and records have begun. `share`: of the time that ranges may cost. */
+void counters_start(double share);
+/* Ends the ranges. Later calls of launches are counted still, until CUPTI is left. */
+void counters_stop(void);
+/* CUPTI was left. */
+void counters_leave(void);
+/* Adds the values of finished work to the profile. */
+void counters_flush(void);
+/* At intervals: reads full images. */
+void counters_on_round(void);
+/* The backend has stopped. */
+void counters_clear(void);
+void counters_forked(void);
+void counters_describe(backend_add_fn add, void *user);
