@@ -3,7 +3,7 @@
  * source is named:
  *
  * - Metrics that do not fit into one pass: more than three of tensor operations, some of these
- *   alone, and instructions beside anything else. The names are some of GH100's (its host library's list).
+ *   alone, and instructions beside anything else. The names are GH100's (the host library's list).
  * - A range has the work of all threads while it is open. Ranges of the same name are merged.
  * - Of more ranges than the image takes, the first ones are kept, and nothing tells of the others.
  * - Records of measured launches have times that are too long (double here).

@@ -9,7 +9,7 @@
 
 #include "backend/cuda/profiler_host.h"
 
-/* What is known of a launch. The last set has operations of vector units, the others of tensor cores. */
+/* What is known of a launch. Only the last set has operations of vector units. */
 enum counter_value {
 	COUNTER_FLOPS4,
 	COUNTER_FLOPS8,

@@ -1,8 +1,8 @@
 /*
  * Counters: which launches are measured, from the start of a session to its end.
  *
- * A range synchronizes the context when it begins and ends, which takes 1 ms. So ranges are few, and
- * never while a stream is captured: a wait ends captures. While one is open, the gate keeps
+ * A range synchronizes the context when it begins and ends, which takes 1 ms. So ranges are few,
+ * and never while a stream is captured: a wait ends captures. While a range is open, the gate keeps
  * launches of other threads outside (call_gate.h), and new captures.
  */
 #include "backend/cuda/counters.h"
