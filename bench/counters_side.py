@@ -48,7 +48,7 @@ def measure(known: dict[str, Any], call: Callable[[], None]) -> dict[str, float]
     call()
     with tempfile.TemporaryDirectory(prefix="proton-counters-") as directory:
         name = os.path.join(directory, "profile")
-        session = proton.start(name, counters="roofline")
+        session = known["start"](name)
         known["rounds"](session, call, FLUSHES)
         proton.finalize(session)
         with open(f"{name}.hatchet", encoding="utf-8") as file:

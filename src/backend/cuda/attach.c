@@ -250,7 +250,8 @@ static bool may_be_taken(void)
  */
 static bool may_leave(void)
 {
-	return !record_program_ends() && !callbacks_were_ended() && !may_be_taken();
+	return !record_program_ends() && !callbacks_were_ended() && !may_be_taken() &&
+	       !counters_were_used();
 }
 
 static bool is_worth_leaving(const struct attach_wishes *wishes)

@@ -30,9 +30,9 @@
 #define SESSIONS_MAX 16u
 /* The first ranges of a program may cost so much, whatever the share. */
 #define ALLOWANCE_NS 1000000000ull
-#define RANGE_NS 1000000ull  /* about what a range costs */
-#define START_NS 60000000ull /* and a start */
-#define GATE_NS 1000000ull   /* a launch waits for other threads */
+#define RANGE_NS 1000000ull   /* about what a range costs */
+#define START_NS 150000000ull /* and a start with another set */
+#define GATE_NS 1000000ull    /* a launch waits for other threads */
 #define LONG_GATE_NS 200000000ull
 #define IDLE_NS 300000000ull /* an image is read if no range was added for so long */
 #define LAUNCHES 65536u      /* whose records may not have arrived */
@@ -58,6 +58,7 @@ static struct measuring sessions[SESSIONS_MAX];          /* guarded by it, as th
 static size_t session_count;
 static bool second_was_noted;
 static uint64_t range_count;
+static uint64_t open_ns; /* what opening sessions has cost */
 static double l2_bytes_per_clock;
 static size_t set_count;
 
@@ -176,7 +177,6 @@ static bool has_other_session(uint32_t device)
 static struct measuring *add_session(void *context)
 {
 	struct measuring *session = &sessions[session_count];
-	uint64_t begin_ns = clock_monotonic_ns();
 	uint32_t device = 0;
 	struct proton_error err;
 
@@ -195,7 +195,6 @@ static struct measuring *add_session(void *context)
 	}
 	session_count++;
 	set_count = session->cupti.sets.count ? session->cupti.sets.count : set_count;
-	spend_since(begin_ns);
 	return session;
 }
 
@@ -341,26 +340,19 @@ static bool is_captured(void *stream)
 	       (libcuda.cuStreamIsCapturing(stream, &status) != 0 || status != 0);
 }
 
-/* The session that can measure a launch now. The lock is held, and the gate is closed. */
-static struct measuring *prepare(void *context, uint32_t set)
+/* Begins to count the set, unless the session counts. The lock is held, and the gate is closed. */
+static bool is_ready(struct measuring *session, uint32_t set)
 {
-	struct measuring *session = find_session(context);
 	struct proton_error err;
 
-	if (!session)
-		session = add_session(context);
-	if (!session || session->is_refused)
-		return NULL;
-	if (!session->cupti.is_started) {
-		uint64_t begin_ns = clock_monotonic_ns();
-
-		if (!may_spend(START_NS))
-			return NULL;
-		if (range_session_start(&session->cupti, set, &err) != PROTON_OK)
-			refuse_context(session, &err);
-		spend_since(begin_ns);
-	}
-	return session->cupti.is_started ? session : NULL;
+	if (session->cupti.is_started)
+		return true;
+	if (!may_spend(START_NS))
+		return false;
+	if (range_session_start(&session->cupti, set, &err) == PROTON_OK)
+		return true;
+	refuse_context(session, &err);
+	return false;
 }
 
 static void push_range(struct measuring *session, const struct cupti_callback_data *data,
@@ -383,30 +375,42 @@ static void push_range(struct measuring *session, const struct cupti_callback_da
 	here.is_spoiled = false;
 }
 
-/* Is the session's image unable to take a launch of this set? The lock is held. */
-static bool is_waiting(const void *context, uint32_t set)
+/* Is the session unable to take a launch of this set? */
+static bool is_waiting(const struct measuring *session, uint32_t set)
 {
-	const struct measuring *session = find_session(context);
+	return session->is_refused ||
+	       (session->cupti.is_started &&
+		(session->cupti.count == RANGES_MAX || session->cupti.set != set));
+}
 
-	return session && (session->is_refused ||
-			   (session->cupti.is_started &&
-			    (session->cupti.count == RANGES_MAX || session->cupti.set != set)));
+/* The session of a launch's context, or NULL. Opening is not in the budget. */
+static struct measuring *session_for(void *context)
+{
+	struct measuring *session = find_session(context);
+	uint64_t begin_ns = clock_monotonic_ns();
+
+	if (!session && call_gate_close_between_captures(CALL_GATE_SAMPLING, LONG_GATE_NS)) {
+		session = add_session(context);
+		open_ns += clock_monotonic_ns() - begin_ns;
+		call_gate_open();
+	}
+	return session;
 }
 
 /* Begins a range if that is possible at once. The lock and the gate are then held until the end. */
 static void try_range(const struct cupti_callback_data *data, void *stream, uint32_t set,
 		      struct proton_context where)
 {
-	uint64_t begin_ns = clock_monotonic_ns();
 	struct measuring *session = NULL;
+	uint64_t begin_ns;
 
 	if (pthread_mutex_trylock(&lock) != 0)
 		return;
-	if (!is_waiting(data->context, set) &&
+	session = session_for(data->context);
+	begin_ns = clock_monotonic_ns();
+	if (session && !is_waiting(session, set) &&
 	    call_gate_close_between_captures(CALL_GATE_SAMPLING, GATE_NS)) {
-		if (!is_captured(stream))
-			session = prepare(data->context, set);
-		if (session)
+		if (!is_captured(stream) && is_ready(session, set))
 			push_range(session, data, where);
 		if (!here.session)
 			call_gate_open();
@@ -531,6 +535,7 @@ void counters_start(double budget)
 {
 	if (!atomic_exchange(&has_run, true)) { /* not if it was deactivated */
 		range_count = 0;
+		open_ns = 0;
 		second_was_noted = false;
 		start_ns = clock_monotonic_ns();
 		atomic_store(&spent_ns, 0);
@@ -565,6 +570,11 @@ void counters_stop(void)
 	pthread_mutex_unlock(&lock);
 	record_observe_dispatches(NULL);
 	counter_kernels_flush();
+}
+
+bool counters_were_used(void)
+{
+	return set_count;
 }
 
 void counters_leave(void)
@@ -603,7 +613,7 @@ void counters_describe(backend_add_fn add, void *user)
 	gpu_describe_number(add, user, "counters_sets", set_count);
 	gpu_describe_number(add, user, "counters_kernels", counter_kernels_count());
 	gpu_describe_number(add, user, "counters_kernels_measured", counter_kernels_measured());
-	gpu_describe_number(add, user, "overhead_counters_ns", atomic_load(&spent_ns));
+	gpu_describe_number(add, user, "overhead_counters_ns", atomic_load(&spent_ns) + open_ns);
 	if (l2_bytes_per_clock > 0) {
 		snprintf(text, sizeof(text), "%.6g", l2_bytes_per_clock);
 		add(user, "counters_l2_bytes_per_clock", text);

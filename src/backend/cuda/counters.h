@@ -16,6 +16,11 @@
 void counters_start(double share);
 /* Ends the ranges. Later calls of launches are counted still, until CUPTI is left. */
 void counters_stop(void);
+/*
+ * True if this process has used the range profiler. CUPTI is not left then: leaving was only tried
+ * with records and PC sampling.
+ */
+bool counters_were_used(void);
 /* CUPTI was left. */
 void counters_leave(void);
 /* Adds the values of finished work to the profile. */

@@ -31,7 +31,7 @@ struct profiler_host {
 int profiler_host_open(struct profiler_host *host, uint32_t device, struct proton_error *err);
 /*
  * Makes the configuration of these metrics. False if CUPTI refuses one of them, or if they do not
- * fit into a single pass. All names are in one call: those of separate calls get a pass each.
+ * fit into a single pass. All names are in one call: separate calls would get a pass each.
  */
 bool profiler_host_configure(struct profiler_host *host, const char *const *names, size_t count);
 /*

@@ -49,11 +49,30 @@ static int choose_sets(struct range_session *session, uint32_t device, struct pr
 	return status;
 }
 
+static int enable(struct range_session *session)
+{
+	struct range_enable_params params =
+		PARAMS(range_enable_params, profiler, .context = session->context);
+	int result = libcupti.cuptiRangeProfilerEnable(&params);
+
+	session->profiler = result == CUPTI_OK ? params.profiler : NULL;
+	return result;
+}
+
+static void disable(struct range_session *session)
+{
+	struct range_params params = PARAMS(range_params, profiler, .profiler = session->profiler);
+
+	if (session->profiler)
+		libcupti.cuptiRangeProfilerDisable(&params);
+	session->profiler = NULL;
+	free(session->image);
+	session->image = NULL;
+}
+
 int range_session_open(struct range_session *session, void *context, uint32_t device,
 		       struct proton_error *err)
 {
-	struct range_enable_params enable =
-		PARAMS(range_enable_params, profiler, .context = context);
 	int status;
 
 	if (!libcupti.cuptiRangeProfilerCounterDataGetRangeInfo ||
@@ -64,14 +83,13 @@ int range_session_open(struct range_session *session, void *context, uint32_t de
 	*session = (struct range_session){.context = context};
 	status = choose_sets(session, device, err);
 	if (status == PROTON_OK)
-		status = fail(libcupti.cuptiRangeProfilerEnable(&enable),
-			      "cuptiRangeProfilerEnable", err);
-	session->profiler = enable.profiler;
+		status = fail(enable(session), "cuptiRangeProfilerEnable", err);
 	if (status != PROTON_OK)
 		range_session_close(session, true);
 	return status;
 }
 
+/* Makes an image for the set, or makes the present image fresh. */
 static int make_image(struct range_session *session, const struct counter_set *set)
 {
 	struct range_data_size_params size =
@@ -80,13 +98,17 @@ static int make_image(struct range_session *session, const struct counter_set *s
 		       .ranges = RANGES_MAX, .nodes = RANGES_MAX);
 	struct range_data_begin_params begin =
 		PARAMS(range_data_begin_params, image, .profiler = session->profiler);
-	int result = libcupti.cuptiRangeProfilerGetCounterDataSize(&size);
 
-	if (result != CUPTI_OK)
-		return result;
-	free(session->image);
-	session->image = begin.image = calloc(1, size.bytes);
-	session->image_bytes = begin.bytes = size.bytes;
+	if (!session->image) {
+		int result = libcupti.cuptiRangeProfilerGetCounterDataSize(&size);
+
+		if (result != CUPTI_OK)
+			return result;
+		session->image = calloc(1, size.bytes);
+		session->image_bytes = size.bytes;
+	}
+	begin.image = session->image;
+	begin.bytes = session->image_bytes;
 	return begin.image ? libcupti.cuptiRangeProfilerCounterDataImageInitialize(&begin)
 			   : CUPTI_E_OUT_OF_MEMORY;
 }
@@ -103,11 +125,23 @@ static int set_config(struct range_session *session, const struct counter_set *s
 	return libcupti.cuptiRangeProfilerSetConfig(&params);
 }
 
+/*
+ * Another set needs another profiler: a second configuration of one was only tried with the same
+ * metrics and the same image (measured).
+ */
 int range_session_start(struct range_session *session, size_t set, struct proton_error *err)
 {
-	struct range_params params = PARAMS(range_params, profiler, .profiler = session->profiler);
-	int result = make_image(session, &session->sets.set[set]);
+	struct range_params params = {.size = PARAMS_BYTES(struct range_params, profiler)};
+	int result = CUPTI_OK;
 
+	if (session->image && session->set != set) {
+		disable(session);
+		result = enable(session);
+	}
+	if (result != CUPTI_OK)
+		return fail(result, "cuptiRangeProfilerEnable", err);
+	params.profiler = session->profiler;
+	result = make_image(session, &session->sets.set[set]);
 	if (result != CUPTI_OK)
 		return fail(result, "cuptiRangeProfilerCounterDataImageInitialize", err);
 	result = set_config(session, &session->sets.set[set]);
@@ -199,13 +233,12 @@ void range_session_close(struct range_session *session, bool exists)
 {
 	struct range_stop_params stop =
 		PARAMS(range_stop_params, is_all, .profiler = session->profiler);
-	struct range_params params = PARAMS(range_params, profiler, .profiler = session->profiler);
 
-	if (session->is_started && exists)
+	if (!exists)
+		session->profiler = NULL;
+	if (session->is_started && session->profiler)
 		libcupti.cuptiRangeProfilerStop(&stop);
-	if (session->profiler && exists)
-		libcupti.cuptiRangeProfilerDisable(&params);
+	disable(session);
 	counter_sets_fini(&session->sets);
-	free(session->image);
 	*session = (struct range_session){0};
 }

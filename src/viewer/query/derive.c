@@ -245,7 +245,7 @@ static struct column counted_work(const struct derive *derive, const struct raw_
 	return work;
 }
 
-/* Given work, and that of counters in nodes without any. `given` may be NULL. */
+/* Given work, and counted work in nodes without any. `given` may be NULL. */
 static void take_work(const struct derive *derive, const struct raw_metric *given,
 		      const struct raw_metric *counted, struct metric_column *column)
 {
