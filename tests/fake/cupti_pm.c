@@ -33,7 +33,7 @@ struct host {
 	uint32_t calls;
 	uint32_t count;
 	uint32_t type;
-	struct range_load load; /* of the range profiler */
+	struct range_load load; /* for the range profiler */
 	bool is_spoiled;
 };
 

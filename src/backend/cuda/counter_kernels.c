@@ -19,7 +19,7 @@
 
 #define KERNELS_MAX 16384u
 #define FIRST_SAMPLES 3u
-#define ATTEMPTS_MAX 24u /* of a kernel, in the first round */
+#define ATTEMPTS_MAX 24u /* per kernel, in the first round */
 #define REPEAT_MIN 1000u /* launches; then after ten times as many */
 
 struct kernel {
@@ -28,9 +28,9 @@ struct kernel {
 	_Atomic uint32_t set;        /* wanted */
 	_Atomic int32_t left;        /* launches to be measured in it */
 	uint32_t attempts;           /* guarded by the lock, as the following */
-	uint32_t samples;            /* of the first set */
+	uint32_t samples;            /* in the first set */
 	double sums[COUNTER_VALUES]; /* over them */
-	double rest[COUNTER_VALUES]; /* of one launch, from the other sets */
+	double rest[COUNTER_VALUES]; /* from one launch in each other set */
 };
 
 /* Launches at a place, for which the values are added at the next flush. */

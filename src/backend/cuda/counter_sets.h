@@ -17,7 +17,7 @@ enum counter_value {
 	COUNTER_FLOPS32,
 	COUNTER_FLOPS64,
 	COUNTER_TENSOR,   /* tensor cores of all widths, which are in the values above too */
-	COUNTER_BYTES,    /* of the GPU's memory */
+	COUNTER_BYTES,    /* read from and written to memory */
 	COUNTER_L2_BYTES, /* between the SMs and L2 */
 	COUNTER_WARPS,    /* active, in percent of what an SM can hold, while it is active */
 	COUNTER_PIPE,     /* cycles of tensor cores */

@@ -35,7 +35,7 @@
 #define GATE_NS 1000000ull    /* a launch waits for other threads */
 #define LONG_GATE_NS 200000000ull
 #define IDLE_NS 300000000ull /* an image is read if no range was added for so long */
-#define LAUNCHES 65536u      /* whose records may not have arrived */
+#define LAUNCHES 65536u      /* with records that may not have arrived */
 #define IS_MEASURED (1u << 31)
 
 /* A range in an image. */

@@ -81,7 +81,7 @@ struct range_data_size_params {
 	const char **names;
 	size_t count;
 	size_t ranges;
-	uint32_t nodes; /* of the tree of ranges */
+	uint32_t nodes; /* in the tree of ranges */
 	size_t bytes;   /* out */
 };
 

@@ -10,7 +10,7 @@
 
 #include "backend/cuda/counter_sets.h"
 
-/* Of one image; each takes 117 KB. A start with 64 takes 55 ms, one with 256 already 70 (H200). */
+/* In one image; each takes 117 KB. A start with 64 takes 55 ms, one with 256 already 70 (H200). */
 #define RANGES_MAX 64u
 
 struct range_session {

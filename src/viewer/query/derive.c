@@ -28,7 +28,7 @@ enum formula_kind {
 	FORMULA_P99,
 	FORMULA_RATE, /* source / T */
 	FORMULA_UTIL,
-	FORMULA_UNIT_UTIL, /* of one unit of the GPU, this and the next four */
+	FORMULA_UNIT_UTIL, /* this and the next three: one unit of the GPU */
 	FORMULA_UNIT_UTIL_LAST = FORMULA_UNIT_UTIL + BOUND_LATENCY - 1,
 	FORMULA_BOUND,
 	FORMULA_OCCUPANCY, /* source / launches with counters */
