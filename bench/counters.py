@@ -1,4 +1,4 @@
-"""Benchmark of counters of kernels on an NVIDIA GPU: what they cost, and whether they are right.
+"""Benchmark of counters of kernels on an NVIDIA GPU: their cost, and whether they are right.
 
     python bench/counters.py [--seconds S] [--rounds N] [--write]
 
@@ -84,7 +84,7 @@ def make_row(
 
 
 def value_rows(seconds: float) -> list[dict[str, Any]]:
-    """What bench/counters_side.py prints: [[work, unit, truth, found, limit, samples], ...]."""
+    """The output of bench/counters_side.py: [[work, unit, truth, found, limit, samples], ...]."""
     done = subprocess.run(
         [sys.executable, os.path.join(HERE, "counters_side.py")], capture_output=True, text=True,
         timeout=seconds, check=True,

@@ -21,7 +21,7 @@ ROUNDS = 1000
 
 
 def read_kernels() -> dict[str, Any]:
-    """The text KERNELS of tests/gpu/test_counters.py, as a module of its own: Triton reads it."""
+    """The text KERNELS of tests/gpu/test_counters.py, as a module: Triton reads it."""
     import ast
     import importlib.util
 

@@ -42,7 +42,7 @@ FAKE_STEP = 5000  # launches
 # At first, PC sampling asks CUPTI for the code of modules that were loaded before, which costs time
 # in each launch, for at most two seconds.
 SAMPLING_START_S = 2.2
-# Counters may spend 1 s at once; after some time, most distinct kernels have been measured.
+# Counters may spend 1 s at once; after some time, distinct kernels have been measured.
 COUNTERS_START_S = 20.0
 # Calls before the first turn, and before each.
 WARM_UP = {"step": (4, 1), "busy": (4, 1), "launch": (1000, 200), "kernel": (500, 50)}

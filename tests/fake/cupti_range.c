@@ -5,7 +5,7 @@
  * - Metrics that do not fit into one pass: more than three of tensor operations, some of these
  *   alone, and instructions beside anything else. The names are GH100's (the host library's list).
  * - A range has the work of all threads while it is open. Ranges of the same name are merged.
- * - Of more ranges than the image takes, the first ones are kept, and nothing tells of the others.
+ * - Of more ranges than the image takes, the first ones are kept, and the others vanish without a report.
  * - Records of measured launches have times that are too long (double here).
  * - A push waits for the context, and a wait ends captures in any mode: here it ends the process.
  * - Not tried, so refused here: another configuration of a profiler. And cuptiFinalize() in a
@@ -36,10 +36,10 @@
 #define TENSOR "sm__ops_path_tensor_"
 #define VECTOR "sm__sass_thread_inst_executed_op_"
 
-/* What a kernel does, per block. */
+/* The work of a kernel, per block. */
 static const struct {
 	const char *name;   /* the base metric */
-	const char *kernel; /* a part of the kernel's name; NULL: of all kernels */
+	const char *kernel; /* a part of the kernel's name; NULL: all kernels */
 	double value;
 	uint32_t passes;
 } metrics[] = {

@@ -58,9 +58,9 @@ void pc_sampling_replay(void);
 /* A launch or a loading begins or ends on this thread. */
 void pc_sampling_busy(bool is_begin);
 
-/* cupti_range.c: what metrics cost, for the host profiler in cupti_pm.c. */
+/* cupti_range.c: passes of metrics, for the host profiler in cupti_pm.c. */
 struct range_load {
-	uint32_t passes; /* the most that one of them needs */
+	uint32_t passes; /* the maximum over them */
 	uint32_t tensor;
 	uint32_t vector;
 	uint32_t all;

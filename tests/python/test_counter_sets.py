@@ -113,7 +113,7 @@ def check_sets(chip: str, sets: list[list[str]]) -> None:
 
 
 def test_gh100_counts_common_products_in_the_first_set(tmp_path: Path):
-    """What was measured on an H200: bf16, fp16 and fp8 of hgmma beside bytes and warps."""
+    """As measured on an H200: bf16, fp16 and fp8 of hgmma beside bytes and warps."""
     if not WHEELS or not CC:
         pytest.skip("needs PROTON_TEST_CUPTI_WHEELS and a compiler")
     (tmp_path / "sets.c").write_text(PROGRAM)

@@ -67,7 +67,7 @@ static uint64_t key_of(const struct counter_launch *launch)
 
 	for (size_t i = 0; i < ARRAY_LENGTH(launch->sizes); i++)
 		key = hash_u64(key ^ launch->sizes[i]);
-	return key | 1; /* 0 is no key of a map */
+	return key | 1; /* a map has no key 0 */
 }
 
 static uint32_t add_kernel(uint64_t key)

@@ -11,7 +11,7 @@
 
 #include "backend/cuda/counter_sets.h"
 
-/* What identifies a kernel. */
+/* The identity of a kernel. */
 struct counter_launch {
 	const void *function;
 	const char *name; /* its address tells a later function at the address of an unloaded one */

@@ -9,7 +9,7 @@
 
 #include "backend/cuda/profiler_host.h"
 
-/* What is known of a launch. Only the last set has operations of vector units. */
+/* Values of a launch. Only the last set has operations of vector units. */
 enum counter_value {
 	COUNTER_FLOPS4,
 	COUNTER_FLOPS8,
@@ -30,7 +30,7 @@ enum counter_value {
 struct counter_set {
 	struct profiler_host host; /* configured */
 	char *names[COUNTER_SET_METRICS_MAX];
-	enum counter_value values[COUNTER_SET_METRICS_MAX]; /* by name: what it is added to */
+	enum counter_value values[COUNTER_SET_METRICS_MAX]; /* by name: the sum that it is in */
 	double factors[COUNTER_SET_METRICS_MAX];
 	size_t count;
 };

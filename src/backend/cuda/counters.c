@@ -58,7 +58,7 @@ static struct measuring sessions[SESSIONS_MAX];          /* guarded by it, as th
 static size_t session_count;
 static bool second_was_noted;
 static uint64_t range_count;
-static uint64_t open_ns; /* what opening sessions has cost */
+static uint64_t open_ns; /* the cost of opening sessions */
 static double l2_bytes_per_clock;
 static size_t set_count;
 
@@ -125,7 +125,7 @@ static bool drops_record(const struct cupti_kernel *kernel)
 	return true;
 }
 
-/* `captured`: what captured_kernel() gave, or 0. */
+/* `captured`: from captured_kernel(), or 0. */
 static void attribute(const struct cupti_kernel *kernel, uint64_t captured,
 		      struct execution *execution)
 {
@@ -153,7 +153,7 @@ static struct measuring *find_session(const void *context)
 	return NULL;
 }
 
-/* Recording goes on without counters. */
+/* Recording continues without counters. */
 static void refuse_context(struct measuring *session, const struct proton_error *why)
 {
 	void *context = session->cupti.context;

@@ -4,7 +4,7 @@
  * has no true time, and is dropped.
  *
  * counters.c decides which launches are measured, range_session.c has CUPTI's calls, counter_sets.c
- * what is counted, counter_kernels.c what is known of each kernel.
+ * the counters, counter_kernels.c the values of each kernel.
  */
 #pragma once
 
@@ -12,7 +12,7 @@
 
 #include "record/backend.h"
 
-/* After callbacks and records have begun. `share`: of the time that ranges may cost. */
+/* After callbacks and records have begun. Ranges may cost this share of the time. */
 void counters_start(double share);
 /* Ends the ranges. Later calls of launches are counted still, until CUPTI is left. */
 void counters_stop(void);

@@ -39,7 +39,7 @@ struct cuda_mode {
 	struct pcs_mode sampling;
 	bool in_windows; /* kernels */
 	struct windows_mode windows;
-	bool counts;              /* what kernels do, with hardware counters */
+	bool counts;              /* operations and bytes, with hardware counters */
 	double counters_overhead; /* the share of the time that they may cost */
 };
 

@@ -27,7 +27,7 @@ struct sampling_hooks {
 	void (*on_module_event)(uint32_t event, const struct cupti_module_data *module);
 	/* On CUPTI's thread: the record of a launch that has no true time, which is not added. */
 	bool (*drops)(const struct cupti_kernel *kernel);
-	/* What is kept with the kernel that this thread captures: the CRC of its cubin, or 0. */
+	/* A number to keep with the kernel that this thread captures: its cubin's CRC, or 0. */
 	uint64_t (*captured_crc)(void);
 	/* On CUPTI's thread: sets function and sampled time. `crc`: from a graph's node, or 0. */
 	void (*attribute)(const struct cupti_kernel *kernel, uint64_t crc,

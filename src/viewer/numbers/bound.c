@@ -1,4 +1,4 @@
-/* What limits a kernel. */
+/* The limit of a kernel. */
 #include "viewer/numbers/bound.h"
 
 #include <math.h>

@@ -1,6 +1,6 @@
 /*
- * What limits a kernel: the unit of the GPU that it uses most, or none of them. "bound" is the
- * word, and the shares are the figures behind it.
+ * The limit of a kernel: the unit of the GPU that it uses most, or none of them. "bound" is the
+ * word, and the shares are its figures.
  */
 #pragma once
 

@@ -33,7 +33,7 @@ struct util {
 	bool *has_peaks;
 };
 
-/* What the kernels of a node did themselves, in all recorded launches. */
+/* The work of a node's own kernels, in all recorded launches. */
 struct util_work {
 	bool is_counted; /* by counters; else as given */
 	double flops[PEAK_WIDTHS];

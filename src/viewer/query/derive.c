@@ -110,7 +110,7 @@ double metric_column_whole(const struct metric_column *column, size_t node_count
 	return column->is_inclusive ? column->values[0] : sum;
 }
 
-/* Work that counters have measured, which a rate shows where nobody has given it; NULL: none. */
+/* Work that counters have measured, which a rate shows where none was given; NULL: none. */
 static const struct raw_metric *find_counted(const struct metrics *metrics,
 					     const struct formula *formula)
 {
@@ -150,7 +150,7 @@ static bool is_available(const struct metrics *metrics, const struct formula *fo
 	case FORMULA_SLOWEST_RANK:
 	case FORMULA_IMBALANCE:
 		return metrics->profile->ranks && metrics->profile->ranks->spread_count > 1;
-	default: /* util, and what is behind it */
+	default: /* util, and its parts */
 		return util_is_possible(metrics);
 	}
 }

@@ -1,4 +1,4 @@
-/* Counters of kernels, with the fake libcupti (tests/fake/cupti_range.c: what was measured). */
+/* Counters of kernels, with the fake libcupti (tests/fake/cupti_range.c has its sources). */
 #include "unit/cuda/cuda_session.h"
 
 #include <math.h>
