@@ -5,7 +5,8 @@
  * - Metrics that do not fit into one pass: more than three of tensor operations, some of these
  *   alone, and instructions beside anything else. The names are GH100's (the host library's list).
  * - A range has the work of all threads while it is open. Ranges of the same name are merged.
- * - Of more ranges than the image takes, the first ones are kept, and the others vanish without a report.
+ * - If the image takes fewer ranges, the first ones are kept, and the others vanish without a
+ *   report.
  * - Records of measured launches have times that are too long (double here).
  * - A push waits for the context, and a wait ends captures in any mode: here it ends the process.
  * - Not tried, so refused here: another configuration of a profiler. And cuptiFinalize() in a

@@ -3,7 +3,7 @@
  *
  * The first launch is never measured, because measured launches have no time in the profile. The
  * next ones are, in the first set. A kernel without tensor operations there gets one launch in each
- * of the others, until one has some. Later, rare launches are measured again.
+ * other set, until one has some. Later, rare launches are measured again.
  */
 #include "backend/cuda/counter_kernels.h"
 
