@@ -42,6 +42,8 @@ FAKE_STEP = 5000  # launches
 # At first, PC sampling asks CUPTI for the code of modules that were loaded before, which costs time
 # in each launch, for at most two seconds.
 SAMPLING_START_S = 2.2
+# Counters may spend 1 s at once; after some time, distinct kernels have been measured.
+COUNTERS_START_S = 20.0
 # Calls before the first turn, and before each.
 WARM_UP = {"step": (4, 1), "busy": (4, 1), "launch": (1000, 200), "kernel": (500, 50)}
 
@@ -158,13 +160,15 @@ def main() -> None:
     if asked["start"] == "late":
         session = start()
     is_sampled = "pcsampling" in asked["options"].get("mode", "")
+    is_counted = asked["options"].get("counters")
+    warm_up_s = COUNTERS_START_S if is_counted else SAMPLING_START_S if is_sampled else 0
     begin = time.monotonic()
     while True:  # a profiler has its first buffers then
         for name, work in works.items():
             work(1 if asked["profiler"] == "upstream" and is_sampled else WARM_UP[name][0])
             wait()
-        is_over = time.monotonic() - begin >= SAMPLING_START_S
-        if is_over or is_fake or not is_sampled or asked["profiler"] == "upstream":
+        is_over = time.monotonic() - begin >= warm_up_s
+        if is_over or is_fake or asked["profiler"] == "upstream":
             break
     do_reference()
     gc.collect()

@@ -106,12 +106,16 @@ def _follow_torch(
 def _start(
     name: Any, *, context: Any = "shadow", data: Any = "tree", backend: Any = None,
     mode: Any = None, hook: Any = None, memory: bool = False, backward: bool = False,
-    modules: bool = False, torch_ops: bool = False, shapes: bool = False, quiet: bool = False,
-    output_format: Any = None, ranks: bool = False
+    modules: bool = False, torch_ops: bool = False, shapes: bool = False, counters: Any = None,
+    quiet: bool = False, output_format: Any = None, ranks: bool = False
 ) -> int:
     """Start a session for any owner. On failure nothing is left active."""
     global _newest
     chosen_hook = _hook_of(hook)
+    if counters is not None:
+        if mode is not None:
+            raise ValueError("counters and mode exclude each other: counters are a mode")
+        mode = f"default:counters={counters}"
     if mode is not None and not isinstance(mode, (str, BaseMode)):
         raise ValueError(f"Unknown mode: {mode!r}")
     if modules and (context or "").lower() == "python":
@@ -179,6 +183,7 @@ def start(
     modules: bool = False,
     torch_ops: bool = False,
     shapes: bool = False,
+    counters: Optional[str] = None,
 ) -> Optional[int]:
     """Start profiling and return the session's number.
 
@@ -212,6 +217,9 @@ def start(
 
     memory: also record GPU memory copies and memsets, below the context that called them, with
     their sizes as the metric "memory_bytes".
+
+    counters: "roofline" measures operations, bytes and occupancy of a few launches of each kernel
+    with the hardware counters of an NVIDIA GPU.
 
     Returns None and does nothing under the `proton` command, which has its own session, and if
     TRITON_PROTON_DISABLE is set. Raises ValueError for unknown values and ProtonError if profiling

@@ -88,15 +88,31 @@ static enum options_result take_kernel_times(void *into, const char *value,
 	return set_variable("PROTON_KERNEL_TIMES", value, err);
 }
 
-static enum options_result take_windows(void *into, const char *value, struct proton_error *err)
+/* An option that is written as a mode. */
+static enum options_result set_mode(struct options *options, const char *key, const char *value,
+				    struct proton_error *err)
 {
-	struct options *options = into;
 	char *mode;
 
-	if (asprintf(&mode, "default:windows=%s", value) < 0)
+	if (options->mode)
+		return OPTIONS_REFUSE(err,
+				      "--%s excludes other modes (--mode, --windows, "
+				      "--counters)",
+				      key);
+	if (asprintf(&mode, "default:%s=%s", key, value) < 0)
 		return OPTIONS_REFUSE(err, "out of memory");
 	options->mode = mode;
 	return OPTIONS_RUN;
+}
+
+static enum options_result take_windows(void *into, const char *value, struct proton_error *err)
+{
+	return set_mode(into, "windows", value, err);
+}
+
+static enum options_result take_counters(void *into, const char *value, struct proton_error *err)
+{
+	return set_mode(into, "counters", value, err);
 }
 
 static const char *const contexts[] = {"shadow", "python", "python+scopes", NULL};
@@ -119,6 +135,8 @@ static const struct option_row rows[] = {
 	{'m', "mode", "MODE", "mode of the backend: NAME[:KEY=VALUE]...", MEMBER(mode)},
 	{0, "windows", "LEN/DIST", "record kernels for LEN in each DIST, such as 50ms/5s",
 	 .parse = take_windows},
+	{0, "counters", "SET", "roofline: count operations and bytes of kernels, on a few launches",
+	 .parse = take_counters},
 	{'c', "context", "KIND",
 	 "shadow: scopes (default); python: Python call stack;\n"
 	 "python+scopes: both",

@@ -32,6 +32,8 @@ struct host {
 	uint32_t magic;
 	uint32_t calls;
 	uint32_t count;
+	uint32_t type;
+	struct range_load load; /* for the range profiler */
 	bool is_spoiled;
 };
 
@@ -92,7 +94,7 @@ FAKE_EXPORT bool fake_pm_is_idle(void)
 	return !pm.is_enabled && !hosts;
 }
 
-int fake_cuptiDeviceGetChipName(struct pm_chip_params *params)
+int fake_cuptiDeviceGetChipName(struct host_chip_params *params)
 {
 	params->chip = chip();
 	return params->device < 2 ? 0 : E_INVALID_PARAMETER;
@@ -108,34 +110,39 @@ int fake_cuptiPmSamplingGetCounterAvailability(struct pm_availability_params *pa
 	return 0;
 }
 
-int fake_cuptiProfilerHostInitialize(struct pm_host_params *params)
+int fake_cuptiProfilerHostInitialize(struct host_begin_params *params)
 {
 	struct host *host = calloc(1, sizeof(*host));
 
-	if (!host || params->type != PM_PROFILER_TYPE || strcmp(params->chip, chip()) != 0 ||
+	if (!host || params->type > HOST_PM_SAMPLING || strcmp(params->chip, chip()) != 0 ||
 	    !params->availability || params->availability[IMAGE_BYTES - 1] != 0xa5) {
 		free(host);
 		return E_INVALID_PARAMETER;
 	}
 	host->magic = MAGIC;
+	host->type = params->type;
 	hosts++;
 	params->host = host;
 	return 0;
 }
 
-int fake_cuptiProfilerHostDeinitialize(struct pm_host_end_params *params)
+int fake_cuptiProfilerHostDeinitialize(struct host_end_params *params)
 {
 	free(params->host);
 	hosts--;
 	return 0;
 }
 
-int fake_cuptiProfilerHostConfigAddMetrics(struct pm_metrics_params *params)
+int fake_cuptiProfilerHostConfigAddMetrics(struct host_metrics_params *params)
 {
 	struct host *host = params->host;
 
-	for (size_t i = 0; i < params->count; i++)
-		host->is_spoiled |= !has_metric(params->names[i]);
+	for (size_t i = 0; i < params->count; i++) {
+		host->is_spoiled |= host->type == HOST_RANGE_PROFILER
+					    ? !range_has_metric(params->names[i])
+					    : !has_metric(params->names[i]);
+		range_add_load(params->names[i], &host->load);
+	}
 	if (host->is_spoiled)
 		return E_UNKNOWN;
 	host->calls++;
@@ -143,13 +150,13 @@ int fake_cuptiProfilerHostConfigAddMetrics(struct pm_metrics_params *params)
 	return 0;
 }
 
-int fake_cuptiProfilerHostGetConfigImageSize(struct pm_config_size_params *params)
+int fake_cuptiProfilerHostGetConfigImageSize(struct host_config_size_params *params)
 {
 	params->bytes = sizeof(struct host);
 	return 0;
 }
 
-int fake_cuptiProfilerHostGetConfigImage(struct pm_config_params *params)
+int fake_cuptiProfilerHostGetConfigImage(struct host_config_params *params)
 {
 	if (params->bytes < sizeof(struct host))
 		return E_INVALID_PARAMETER;
@@ -157,12 +164,16 @@ int fake_cuptiProfilerHostGetConfigImage(struct pm_config_params *params)
 	return 0;
 }
 
-int fake_cuptiProfilerHostGetNumOfPasses(struct pm_passes_params *params)
+int fake_cuptiProfilerHostGetNumOfPasses(struct host_passes_params *params)
 {
 	const struct host *host = (const void *)params->image;
 
 	if (params->bytes != sizeof(*host) || host->magic != MAGIC)
 		return E_INVALID_PARAMETER;
+	if (host->type == HOST_RANGE_PROFILER) {
+		params->passes = host->calls - 1 + range_passes(&host->load);
+		return 0;
+	}
 	params->passes = host->calls + (host->count > number("FAKE_PM_ROOM", 12));
 	return 0;
 }
@@ -187,8 +198,8 @@ int fake_cuptiPmSamplingDisable(struct pm_params *params)
 
 int fake_cuptiPmSamplingSetConfig(struct pm_set_config_params *params)
 {
-	struct pm_passes_params passes = {.bytes = params->bytes,
-					  .image = (uint8_t *)(uintptr_t)params->image};
+	struct host_passes_params passes = {.bytes = params->bytes,
+					    .image = (uint8_t *)(uintptr_t)params->image};
 	int result = fake_cuptiProfilerHostGetNumOfPasses(&passes);
 
 	if (result != 0 || !pm.is_enabled || params->trigger != PM_TRIGGER_TIME)
@@ -277,13 +288,15 @@ int fake_cuptiPmSamplingCounterDataGetSampleInfo(struct pm_sample_info_params *p
  * Percent: the length of the name, and 20 more in every second sample. Bytes: 1000 for each letter:
  * all names have different values.
  */
-int fake_cuptiProfilerHostEvaluateToGpuValues(struct pm_evaluate_params *params)
+int fake_cuptiProfilerHostEvaluateToGpuValues(struct host_evaluate_params *params)
 {
 	const struct image *image = (const void *)params->image;
 	const struct host *host = params->host;
 
 	if (host->is_spoiled || params->count != host->count)
 		return E_INVALID_PARAMETER;
+	if (range_evaluate(params))
+		return 0;
 	for (size_t i = 0; i < params->count; i++) {
 		double letters = (double)strlen(params->names[i]);
 		bool is_odd = (image->first + params->index) % 2;

@@ -3,6 +3,7 @@
 
 #include <stdbool.h>
 
+#include "backend/cuda/host_abi.h"
 #include "fake/fake_cupti.h"
 
 /* Subscribers: 0 uses the first interface, the others the second. */
@@ -56,6 +57,25 @@ void pc_sampling_launch(void *function);
 void pc_sampling_replay(void);
 /* A launch or a loading begins or ends on this thread. */
 void pc_sampling_busy(bool is_begin);
+
+/* cupti_range.c: passes of metrics, for the host profiler in cupti_pm.c. */
+struct range_load {
+	uint32_t passes; /* the maximum over them */
+	uint32_t tensor;
+	uint32_t vector;
+	uint32_t all;
+};
+
+bool range_has_metric(const char *name);
+void range_add_load(const char *name, struct range_load *load);
+uint32_t range_passes(const struct range_load *load);
+/* False: it is not an image of the range profiler. */
+bool range_evaluate(const struct host_evaluate_params *params);
+/* A kernel runs; true if it is in a range. */
+bool range_launch(const char *name, uint32_t blocks);
+/* cuptiFinalize(). */
+void range_reset(void);
+void range_context_destroyed(const void *context);
 
 /*
  * cupti_subscribe.c: called by every function that the real library serves with its own threads.

@@ -353,6 +353,7 @@ FAKE_EXPORT void fake_context_destroy(void *context)
 
 	subscribe_notify(CUPTI_DOMAIN_RESOURCE, CUPTI_RESOURCE_CONTEXT_DESTROY_STARTING, &data);
 	pc_sampling_context_destroyed(context);
+	range_context_destroyed(context);
 }
 
 static _Atomic uint32_t captures;
@@ -416,10 +417,12 @@ FAKE_EXPORT void fake_call(uint32_t call, int result)
 
 static void add_records(const struct fake_launch *launch, uint32_t correlation)
 {
+	bool is_measured = !launch->captures && !launch->result &&
+			   range_launch(launch->name, launch->config.grid[0]);
 	struct cupti_kernel kernel = {
 		.kind = CUPTI_KIND_CONCURRENT_KERNEL,
 		.start_ns = launch->start_ns,
-		.end_ns = launch->end_ns,
+		.end_ns = launch->end_ns + is_measured * (launch->end_ns - launch->start_ns),
 		.device_id = launch->device,
 		.context_id = (uint32_t)(uintptr_t)launch->context,
 		.stream_id = launch->stream,
@@ -456,10 +459,16 @@ FAKE_EXPORT uint32_t fake_launch(const struct fake_launch *launch)
 		.context = launch->context,
 		.correlation_id = subscribe_next_correlation(),
 	};
-	const void *params[] = {launch->function, NULL, NULL};
+	struct cuda_launch_params params = {.function = launch->function};
+	struct cuda_launch_config config = {.stream = NULL};
+	struct cuda_launch_ex_params ex = {.config = &config, .function = launch->function};
 
+	memcpy(params.sizes, launch->config.grid, 6 * sizeof(uint32_t));
+	params.sizes[6] = launch->config.dynamic_shared_bytes;
+	memcpy(config.sizes, params.sizes, sizeof(config.sizes));
 	if (launch->function)
-		data.function_params = params;
+		data.function_params =
+			launch->call == CUPTI_CALL_LAUNCH_KERNEL_EX ? (void *)&ex : (void *)&params;
 	if (!launch->is_unseen)
 		subscribe_notify(CUPTI_DOMAIN_DRIVER_API, launch->call, &data);
 	pc_sampling_busy(true);
@@ -561,6 +570,7 @@ int fake_cuptiFinalize(void)
 	if (subscribe_is_shared())
 		return CUPTI_OK;
 	pc_sampling_reset();
+	range_reset();
 	fake_other_finalize();
 	return CUPTI_OK;
 }

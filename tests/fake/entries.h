@@ -9,6 +9,7 @@
 #include "backend/cuda/cupti_abi.h"
 #include "backend/cuda/pcs_abi.h"
 #include "backend/cuda/pm_abi.h"
+#include "backend/cuda/range_abi.h"
 #include "driver/driver.h"
 
 #define V(name, arguments) __attribute__((weak, visibility("hidden"))) int fake_##name arguments;

@@ -5,7 +5,8 @@
  * The libraries are split by idea: cupti_subscribe.c (subscribers, their callbacks, other tools),
  * cupti_records.c (activity buffers), cupti_second.c (records of the second interface),
  * cupti_graphs.c (graphs that behave like the driver's), cupti_pc_sampling.c (PC sampling and
- * modules), cupti_pm.c (PM sampling), cupti_version.c (differences between versions), cuda.c
+ * modules), cupti_pm.c (PM sampling),
+ * cupti_range.c (counters of kernels), cupti_version.c (differences between versions), cuda.c
  * (devices and contexts), faults.c (any entry point fails at any call). A function fake_NAME()
  * implements an entry point; make_entries.py makes the exported ones from the backend's list of
  * symbols.
@@ -102,6 +103,10 @@ enum fake_layout {
 	X(bool, is_idle, (void))                                                                   \
 	/* No host object lives, and no GPU is enabled for PM sampling. */                         \
 	X(bool, pm_is_idle, (void))                                                                \
+	/* Ranges pushed so far; the next ones that a decoding loses; no profiler is enabled. */   \
+	X(uint32_t, ranges, (void))                                                                \
+	X(void, ranges_lose, (uint32_t count))                                                     \
+	X(bool, ranges_are_idle, (void))                                                           \
 	/* Buffers asked for and not handed back. */                                               \
 	X(int, buffers_out, (void))                                                                \
 	/* The vendor's library drops that many records. */                                        \

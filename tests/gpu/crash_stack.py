@@ -7,6 +7,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 from pathlib import Path
 
 SOURCE = r"""
@@ -63,3 +64,4 @@ def run(command: list[str], directory: Path, seconds: int) -> None:
         _, errors = process.communicate(timeout=seconds)
         raise AssertionError(f"the program hangs:\n{errors}") from None
     assert process.returncode == 0, f"exit status {process.returncode}:\n{errors}"
+    print(errors, file=sys.stderr)

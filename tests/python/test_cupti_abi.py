@@ -136,31 +136,33 @@ cupti_module_data CUpti_ModuleResourceData: id=moduleId cubin_bytes=cubinSize cu
 
 # PM sampling and the host profiler, in headers of 12.6 and later.
 PM_CONSTANTS = {
-    "PM_PROFILER_TYPE": "CUPTI_PROFILER_TYPE_PM_SAMPLING",
+    "HOST_PM_SAMPLING": "CUPTI_PROFILER_TYPE_PM_SAMPLING",
     "PM_TRIGGER_TIME": "CUPTI_PM_SAMPLING_TRIGGER_MODE_GPU_TIME_INTERVAL",
     "PM_KEEP_OLDEST": "CUPTI_PM_SAMPLING_HARDWARE_BUFFER_APPEND_MODE_KEEP_OLDEST",
     "PM_STOP_BUFFER_FULL": "CUPTI_PM_SAMPLING_DECODE_STOP_REASON_COUNTER_DATA_FULL",
 }
 PM_SAMPLING = """
-pm_initialize_params CUpti_Profiler_Initialize_Params: size=structSize reserved=pPriv
-pm_chip_params CUpti_Device_GetChipName_Params: size=structSize reserved=pPriv device=deviceIndex
+host_initialize_params CUpti_Profiler_Initialize_Params: size=structSize reserved=pPriv
+host_chip_params CUpti_Device_GetChipName_Params: size=structSize reserved=pPriv device=deviceIndex
     chip=pChipName
 pm_availability_params CUpti_PmSampling_GetCounterAvailability_Params: size=structSize
     reserved=pPriv device=deviceIndex image_bytes=counterAvailabilityImageSize
     image=pCounterAvailabilityImage
-pm_host_params CUpti_Profiler_Host_Initialize_Params: size=structSize reserved=pPriv
+host_begin_params CUpti_Profiler_Host_Initialize_Params: size=structSize reserved=pPriv
     type=profilerType chip=pChipName availability=pCounterAvailabilityImage host=pHostObject
-pm_host_end_params CUpti_Profiler_Host_Deinitialize_Params: size=structSize reserved=pPriv
+host_end_params CUpti_Profiler_Host_Deinitialize_Params: size=structSize reserved=pPriv
     host=pHostObject
-pm_metrics_params CUpti_Profiler_Host_ConfigAddMetrics_Params: size=structSize reserved=pPriv
+host_metrics_params CUpti_Profiler_Host_ConfigAddMetrics_Params: size=structSize reserved=pPriv
     host=pHostObject names=ppMetricNames count=numMetrics
-pm_config_size_params CUpti_Profiler_Host_GetConfigImageSize_Params: size=structSize reserved=pPriv
-    host=pHostObject bytes=configImageSize
-pm_config_params CUpti_Profiler_Host_GetConfigImage_Params: size=structSize reserved=pPriv
+host_names_params CUpti_Profiler_Host_GetBaseMetrics_Params: size=structSize reserved=pPriv
+    host=pHostObject type=metricType names=ppMetricNames count=numMetrics
+host_config_size_params CUpti_Profiler_Host_GetConfigImageSize_Params: size=structSize
+    reserved=pPriv host=pHostObject bytes=configImageSize
+host_config_params CUpti_Profiler_Host_GetConfigImage_Params: size=structSize reserved=pPriv
     host=pHostObject bytes=configImageSize image=pConfigImage
-pm_passes_params CUpti_Profiler_Host_GetNumOfPasses_Params: size=structSize reserved=pPriv
+host_passes_params CUpti_Profiler_Host_GetNumOfPasses_Params: size=structSize reserved=pPriv
     bytes=configImageSize image=pConfigImage passes=numOfPasses
-pm_evaluate_params CUpti_Profiler_Host_EvaluateToGpuValues_Params: size=structSize reserved=pPriv
+host_evaluate_params CUpti_Profiler_Host_EvaluateToGpuValues_Params: size=structSize reserved=pPriv
     host=pHostObject image=pCounterDataImage image_bytes=counterDataImageSize index=rangeIndex
     names=ppMetricNames count=numMetrics values=pMetricValues
 pm_enable_params CUpti_PmSampling_Enable_Params: size=structSize reserved=pPriv device=deviceIndex
@@ -185,6 +187,47 @@ pm_data_info_params CUpti_PmSampling_GetCounterDataInfo_Params: size=structSize 
 pm_sample_info_params CUpti_PmSampling_CounterData_GetSampleInfo_Params: size=structSize
     reserved=pPriv sampling=pPmSamplingObject image=pCounterDataImage
     image_bytes=counterDataImageSize index=sampleIndex start_ns=startTimestamp end_ns=endTimestamp
+"""
+# The range profiler, in the same headers.
+RANGE_CONSTANTS = {
+    "HOST_RANGE_PROFILER": "CUPTI_PROFILER_TYPE_RANGE_PROFILER",
+    "HOST_METRIC_COUNTER": "CUPTI_METRIC_TYPE_COUNTER",
+    "RANGE_OF_USER": "CUPTI_UserRange",
+    "RANGE_USER_REPLAY": "CUPTI_UserReplay",
+}
+OF_RANGES = "CUpti_RangeProfiler"
+RANGES = f"""
+range_availability_params CUpti_Profiler_GetCounterAvailability_Params: size=structSize
+    reserved=pPriv context=ctx image_bytes=counterAvailabilityImageSize
+    image=pCounterAvailabilityImage
+range_enable_params {OF_RANGES}_Enable_Params: size=structSize reserved=pPriv context=ctx
+    profiler=pRangeProfilerObject
+range_params {OF_RANGES}_Disable_Params: size=structSize reserved=pPriv
+    profiler=pRangeProfilerObject
+range_params {OF_RANGES}_Start_Params: size=structSize reserved=pPriv profiler=pRangeProfilerObject
+range_params {OF_RANGES}_PopRange_Params: size=structSize reserved=pPriv
+    profiler=pRangeProfilerObject
+range_stop_params {OF_RANGES}_Stop_Params: size=structSize reserved=pPriv
+    profiler=pRangeProfilerObject pass=passIndex level=targetNestingLevel is_all=isAllPassSubmitted
+range_push_params {OF_RANGES}_PushRange_Params: size=structSize reserved=pPriv
+    profiler=pRangeProfilerObject name=pRangeName
+range_config_params {OF_RANGES}_SetConfig_Params: size=structSize reserved=pPriv
+    profiler=pRangeProfilerObject config_bytes=configSize config=pConfig
+    image_bytes=counterDataImageSize image=pCounterDataImage range replay=replayMode
+    ranges=maxRangesPerPass levels=numNestingLevels first_level=minNestingLevel pass=passIndex
+    level=targetNestingLevel
+range_decode_params {OF_RANGES}_DecodeData_Params: size=structSize reserved=pPriv
+    profiler=pRangeProfilerObject dropped=numOfRangeDropped
+range_data_size_params {OF_RANGES}_GetCounterDataSize_Params: size=structSize reserved=pPriv
+    profiler=pRangeProfilerObject names=pMetricNames count=numMetrics ranges=maxNumOfRanges
+    nodes=maxNumRangeTreeNodes bytes=counterDataSize
+range_data_begin_params {OF_RANGES}_CounterDataImage_Initialize_Params: size=structSize
+    reserved=pPriv profiler=pRangeProfilerObject bytes=counterDataSize image=pCounterData
+range_data_info_params {OF_RANGES}_GetCounterDataInfo_Params: size=structSize reserved=pPriv
+    image=pCounterDataImage image_bytes=counterDataImageSize count=numTotalRanges
+range_info_params {OF_RANGES}_CounterData_GetRangeInfo_Params: size=structSize reserved=pPriv
+    image=pCounterDataImage image_bytes=counterDataImageSize index=rangeIndex
+    delimiter=rangeDelimiter name=rangeName
 """
 
 # The second interface, in headers of 13.3 and later.
@@ -247,11 +290,13 @@ PROGRAM = """
 #include "backend/cuda/cupti_abi.h"
 #include "backend/cuda/pcs_abi.h"
 #include "backend/cuda/pm_abi.h"
+#include "backend/cuda/range_abi.h"
 #include "driver/driver.h"
 #if __has_include(<cupti_pmsampling.h>) /* from 12.6 on */
 #include <cupti_pmsampling.h>
 #include <cupti_profiler_host.h>
 #include <cupti_profiler_target.h>
+#include <cupti_range_profiler.h>
 #include <cupti_target.h>
 #define HAS_PM
 #endif
@@ -306,7 +351,8 @@ def program() -> str:
     ):
         text += f"#if CUPTI_API_VERSION {versions}\n{assertions(more)}#endif\n"
     pm = equal(PM_CONSTANTS) + same_structs(read_structs(PM_SAMPLING), "<=")
-    return f"{text}#ifdef HAS_PM\n{assertions(pm)}#endif\n"
+    ranges = equal(RANGE_CONSTANTS) + same_structs(read_structs(RANGES), "<=")
+    return f"{text}#ifdef HAS_PM\n{assertions(pm + ranges)}#endif\n"
 
 
 def test_the_numbers_of_memory_calls_are_the_headers(tmp_path):

@@ -18,6 +18,7 @@ WHEELS = os.environ.get("PROTON_TEST_CUPTI_WHEELS", "")
 # Prints the columns of each chip in the arguments that CUPTI takes in a single pass.
 PROGRAM = """
 #include "backend/cuda/pm_sampling.c"
+#include "backend/cuda/profiler_host.c"
 #include <dlfcn.h>
 #include <stdio.h>
 
@@ -37,15 +38,14 @@ int main(int argc, char **argv)
 #define V O
 #include "backend/cuda/cupti_symbols.def"
     for (int i = 3; i < argc; i++) {
-        struct pm_sampling pm = {.chip = argv[i]};
+        struct pm_sampling pm = {.host = {.type = HOST_PM_SAMPLING, .chip = argv[i]}};
 
         choose_metrics(&pm);
         printf("%s %d", argv[i], (int)try_metrics(&pm, pm.count));
         for (size_t k = 0; k < pm.count; k++)
             printf(" %d", (int)pm.columns[k]);
         puts("");
-        end_host(&pm);
-        free(pm.config);
+        profiler_host_fini(&pm.host);
     }
     return 0;
 }

@@ -220,6 +220,10 @@ static void add_kernel(const struct cupti_kernel *kernel)
 
 	if (!records_find_kernel(kernel->correlation_id, kernel->graph_node_id, &launch))
 		return;
+	if (hooks->drops && !launch.is_shared && hooks->drops(kernel)) {
+		await_records_note_complete();
+		return;
+	}
 	struct execution execution = execution_of(kernel);
 	if (!execution.start_ns || execution.end_ns < execution.start_ns)
 		kernel_times_note_missing();

@@ -7,6 +7,7 @@
 #include "backend/cuda/activity.h"
 #include "backend/cuda/call_gate.h"
 #include "backend/cuda/callbacks.h"
+#include "backend/cuda/counters.h"
 #include "backend/cuda/hold.h"
 #include "backend/cuda/interface.h"
 #include "backend/cuda/kernel_times.h"
@@ -51,6 +52,7 @@ static void note_left(void)
 {
 	is_attached = false;
 	was_recording = false;
+	counters_leave();
 	pc_sampling_leave();
 	replayed_graphs_clear();
 	captured_clear();
@@ -134,6 +136,8 @@ static int try_begin(const struct attach_wishes *wishes, struct proton_error *er
 		status = callbacks_set_memory(true, err);
 	if (status == PROTON_OK && wishes->mode.samples)
 		status = pc_sampling_start(&wishes->mode.sampling, err);
+	if (status == PROTON_OK && wishes->mode.counts)
+		counters_start(wishes->mode.counters_overhead);
 	if (status != PROTON_OK)
 		undo_begin(has_records);
 	return status;
@@ -238,7 +242,8 @@ static bool may_be_taken(void)
  */
 static bool may_leave(void)
 {
-	return !record_program_ends() && !callbacks_were_ended() && !may_be_taken();
+	return !record_program_ends() && !callbacks_were_ended() && !may_be_taken() &&
+	       !counters_were_used();
 }
 
 static bool is_worth_leaving(const struct attach_wishes *wishes)
@@ -323,6 +328,8 @@ void attach_end(const struct attach_wishes *wishes)
 	if (!is_attached) /* between windows */
 		return;
 	callbacks_check(); /* another tool may have taken CUPTI down */
+	if (wishes->mode.counts)
+		counters_stop();
 	if (wishes->mode.samples)
 		pc_sampling_read();
 	bool may_finalize = may_leave() && is_worth_leaving(wishes) &&

@@ -14,6 +14,7 @@
 #include "backend/cuda/append.h"
 #include "backend/cuda/attach.h"
 #include "backend/cuda/callbacks.h"
+#include "backend/cuda/counters.h"
 #include "backend/cuda/interface.h"
 #include "backend/cuda/pcs/pc_sampling.h"
 #include "backend/cuda/synchronize.h"
@@ -69,12 +70,18 @@ static void on_idle(void)
 	backend_use_rest(&cuda_backend, flush_thread_is_idle);
 }
 
+static void on_round(void)
+{
+	gpu_state_sample();
+	counters_on_round();
+}
+
 /* CUPTI is used from here on. On failure it is released. */
 static int begin_recording(struct proton_error *err)
 {
 	atomic_store(&cupti_process, getpid());
 	TRY(attach_begin(&wishes, err));
-	flush_thread_start(on_idle, gpu_state_sample);
+	flush_thread_start(on_idle, on_round);
 	atomic_store(&state, STATE_ON);
 	if (wishes.mode.in_windows)
 		windows_open();
@@ -108,6 +115,7 @@ static int flush_cuda(struct proton_error *err)
 	tensors_collect();
 	int status = activity_flush(launched, last_shared, in_doubt, err);
 	pc_sampling_flush();
+	counters_flush();
 	tensors_settle();
 	captured_nodes_forget_destroyed(begin_ns);
 	return status;
@@ -260,6 +268,7 @@ static void describe(backend_add_fn add, void *user)
 	gpu_describe_overhead(add, user);
 	gpu_state_describe(add, user);
 	pc_sampling_describe(add, user);
+	counters_describe(add, user);
 }
 
 static bool rest_windows(bool is_end)
@@ -313,6 +322,7 @@ static void stop_cuda(void)
 	atomic_store(&state, STATE_OFF);
 	wishes = (struct attach_wishes){0};
 	pc_sampling_clear();
+	counters_clear();
 	launches_clear();
 }
 
@@ -323,6 +333,7 @@ static void forked_cuda(void)
 	atomic_store(&libcupti.is_orphaned, atomic_load(&cupti_process) != 0);
 	atomic_store(&state, STATE_OFF);
 	wishes = (struct attach_wishes){0};
+	counters_forked();
 	pc_sampling_forked();
 	attach_forked();
 }

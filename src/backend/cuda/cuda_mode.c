@@ -10,11 +10,12 @@
 #include "record/backend.h"
 
 #define SAMPLING "pcsampling"
-#define WINDOWS "default:"
+#define DEFAULT "default:"
 #define WINDOW_MIN_NS 1000000ull
 #define DISTANCE_MAX_NS 3600000000000ull
 #define MEMORY_DEFAULT_BYTES 64000000ull
 #define OVERHEAD_DEFAULT 0.01
+#define COUNTERS_OVERHEAD_DEFAULT 0.02
 
 struct unit {
 	const char *name;
@@ -142,17 +143,17 @@ static int read_memory(struct slice value, struct windows_mode *out, struct prot
 		       (int)value.length, value.at);
 }
 
-static int read_overhead(struct slice value, struct windows_mode *out, struct proton_error *err)
+static int read_overhead(struct slice value, const char *of, double *out, struct proton_error *err)
 {
 	struct slice rest = value;
 	uint64_t percent;
 
 	if (!take_number(&rest, &percent) || !slice_is(rest, "%") || !percent || percent > 100)
 		return err_set(err, PROTON_E_INVALID,
-			       "cupti: the overhead of windows is not a share: %.*s; use 1%% to "
+			       "cupti: the overhead of %s is not a share: %.*s; use 1%% to "
 			       "100%%",
-			       (int)value.length, value.at);
-	out->overhead = (double)percent / 100;
+			       of, (int)value.length, value.at);
+	*out = (double)percent / 100;
 	return PROTON_OK;
 }
 
@@ -165,11 +166,38 @@ static int read_windows(struct slice option, struct cuda_mode *out, struct proto
 	if (slice_take(&value, "memory="))
 		return read_memory(value, &out->windows, err);
 	if (slice_take(&value, "overhead="))
-		return read_overhead(value, &out->windows, err);
+		return read_overhead(value, "windows", &out->windows.overhead, err);
 	return err_set(err, PROTON_E_INVALID,
 		       "cupti: unsupported option of windows: %.*s; available: memory=SIZE, "
 		       "overhead=PERCENT%%",
 		       (int)option.length, option.at);
+}
+
+/* ------------------------------------------------------------------ counters */
+
+static int read_counters(struct slice option, struct cuda_mode *out, struct proton_error *err)
+{
+	struct slice value = option;
+
+	if (slice_take(&value, "counters=")) {
+		if (slice_is(value, "roofline"))
+			return PROTON_OK;
+		return err_set(err, PROTON_E_INVALID,
+			       "cupti: unsupported counters: %.*s; available: roofline",
+			       (int)value.length, value.at);
+	}
+	if (slice_take(&value, "overhead="))
+		return read_overhead(value, "counters", &out->counters_overhead, err);
+	return err_set(err, PROTON_E_INVALID,
+		       "cupti: unsupported option of counters: %.*s; available: "
+		       "overhead=PERCENT%%; they cannot be combined with windows",
+		       (int)option.length, option.at);
+}
+
+static bool is_default_with(const char *mode, const char *option)
+{
+	return strncasecmp(mode, DEFAULT, strlen(DEFAULT)) == 0 &&
+	       strncmp(mode + strlen(DEFAULT), option, strlen(option)) == 0;
 }
 
 int cuda_mode_read(const char *mode, struct cuda_mode *out, struct proton_error *err)
@@ -180,17 +208,20 @@ int cuda_mode_read(const char *mode, struct cuda_mode *out, struct proton_error 
 	*out = (struct cuda_mode){
 		.samples = at - mode == strlen(SAMPLING) &&
 			   strncasecmp(mode, SAMPLING, strlen(SAMPLING)) == 0,
-		.in_windows = strncasecmp(mode, WINDOWS, strlen(WINDOWS)) == 0 &&
-			      strncmp(at, ":windows=", strlen(":windows=")) == 0,
+		.in_windows = is_default_with(mode, "windows="),
+		.counts = is_default_with(mode, "counters="),
 		.sampling = {.period = PCS_PERIOD_DEFAULT},
 		.windows = {.memory_bytes = MEMORY_DEFAULT_BYTES, .overhead = OVERHEAD_DEFAULT},
+		.counters_overhead = COUNTERS_OVERHEAD_DEFAULT,
 	};
-	if (*mode && !out->samples && !out->in_windows)
+	if (*mode && !out->samples && !out->in_windows && !out->counts)
 		return backend_refuse_mode("cupti", mode, err);
 	while (*at && status == PROTON_OK) {
 		struct slice option = {at + 1, strcspn(at + 1, ":")};
 
-		status = (out->samples ? read_sampling : read_windows)(option, out, err);
+		status = (out->samples  ? read_sampling
+			  : out->counts ? read_counters
+					: read_windows)(option, out, err);
 		at = slice_end(option);
 	}
 	return status == PROTON_OK && out->samples ? finish_sampling(&out->sampling, err) : status;

@@ -1,6 +1,7 @@
 /*
  * Modes of the backend: `pcsampling[:interval=CYCLES][:windows=LENGTH/DISTANCE][:serialized]`,
- * `default:windows=LENGTH/DISTANCE[:memory=SIZE][:overhead=PERCENT%]`, or "" for neither.
+ * `default:windows=LENGTH/DISTANCE[:memory=SIZE][:overhead=PERCENT%]`,
+ * `default:counters=roofline[:overhead=PERCENT%]`, or "" for none of them.
  */
 #pragma once
 
@@ -38,6 +39,8 @@ struct cuda_mode {
 	struct pcs_mode sampling;
 	bool in_windows; /* kernels */
 	struct windows_mode windows;
+	bool counts;              /* operations and bytes, with hardware counters */
+	double counters_overhead; /* the share of the time that they may cost */
 };
 
 /* E_INVALID: not a mode of the backend, or it has another option or value. */

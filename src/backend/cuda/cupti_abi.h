@@ -97,6 +97,24 @@ struct cupti_callback_data {
 	uint32_t correlation_id;
 };
 
+/* function_params of cuLaunchKernel() and cuLaunchCooperativeKernel(). */
+struct cuda_launch_params {
+	void *function;
+	uint32_t sizes[7]; /* grid, block, bytes of shared memory */
+	void *stream;
+};
+
+/* Of cuLaunchKernelEx(), and the configuration there. */
+struct cuda_launch_config {
+	uint32_t sizes[7];
+	void *stream;
+};
+
+struct cuda_launch_ex_params {
+	const struct cuda_launch_config *config;
+	void *function;
+};
+
 struct cupti_resource_data {
 	void *context;
 	void *resource_handle;

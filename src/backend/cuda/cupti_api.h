@@ -8,6 +8,7 @@
 #include "backend/cuda/cupti_abi.h"
 #include "backend/cuda/pcs_abi.h"
 #include "backend/cuda/pm_abi.h"
+#include "backend/cuda/range_abi.h"
 #include "base/err.h"
 
 struct cupti_api {

@@ -1,32 +1,17 @@
 /*
- * ABI of CUPTI's host profiler and PM sampling, from 12.6 on: the part that this backend uses,
- * declared as in cupti_abi.h. Each structure begins with its size (PARAMS_BYTES), by which CUPTI
- * knows the fields it has.
+ * ABI of CUPTI's PM sampling, from 12.6 on: the part that this backend uses, declared as in
+ * host_abi.h.
  */
 #pragma once
 
 #include <stddef.h>
 #include <stdint.h>
 
-#include "backend/cuda/pcs_abi.h"
+#include "backend/cuda/host_abi.h"
 
-#define PM_PROFILER_TYPE 1u    /* PM sampling, of the host profiler */
 #define PM_TRIGGER_TIME 1u     /* a sample each interval of ns */
 #define PM_KEEP_OLDEST 0u      /* a full hardware buffer takes no more */
 #define PM_STOP_BUFFER_FULL 1u /* the counter data image is full */
-
-struct pm_chip_params {
-	size_t size;
-	void *reserved;
-	size_t device;
-	const char *chip; /* out */
-};
-
-/* cuptiProfilerInitialize() */
-struct pm_initialize_params {
-	size_t size;
-	void *reserved;
-};
 
 struct pm_availability_params {
 	size_t size;
@@ -34,64 +19,6 @@ struct pm_availability_params {
 	size_t device;
 	size_t image_bytes; /* in, out */
 	uint8_t *image;     /* NULL: asks for the size */
-};
-
-struct pm_host_params {
-	size_t size;
-	void *reserved;
-	uint32_t type;
-	const char *chip;
-	const uint8_t *availability;
-	void *host; /* out */
-};
-
-struct pm_host_end_params {
-	size_t size;
-	void *reserved;
-	void *host;
-};
-
-struct pm_metrics_params {
-	size_t size;
-	void *reserved;
-	void *host;
-	const char **names;
-	size_t count;
-};
-
-struct pm_config_size_params {
-	size_t size;
-	void *reserved;
-	void *host;
-	size_t bytes; /* out */
-};
-
-struct pm_config_params {
-	size_t size;
-	void *reserved;
-	void *host;
-	size_t bytes;
-	uint8_t *image;
-};
-
-struct pm_passes_params {
-	size_t size;
-	void *reserved;
-	size_t bytes;
-	uint8_t *image;
-	size_t passes; /* out */
-};
-
-struct pm_evaluate_params {
-	size_t size;
-	void *reserved;
-	void *host;
-	const uint8_t *image;
-	size_t image_bytes;
-	size_t index;
-	const char **names;
-	size_t count;
-	double *values; /* out */
 };
 
 struct pm_enable_params {

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "backend/cuda/cupti_api.h"
+#include "backend/cuda/profiler_host.h"
 #include "base/array.h"
 
 #define CANDIDATES 3u
@@ -54,13 +55,9 @@ static const char *const metrics[PM_COLUMNS][CANDIDATES] = {
 };
 
 struct pm_sampling {
-	const char *chip;
-	uint8_t *availability;
-	void *host;
+	struct profiler_host host;
 	void *sampling; /* NULL: not enabled */
-	uint8_t *config;
-	size_t config_bytes;
-	uint8_t *data; /* counter data image */
+	uint8_t *data;  /* counter data image */
 	uint8_t *fresh_data;
 	size_t data_bytes;
 	uint64_t began_ns; /* end of the first sample, which began long before Start */
@@ -70,11 +67,6 @@ struct pm_sampling {
 	size_t count;
 };
 
-#define PARAMS(type, last, ...)                                                                    \
-	{                                                                                          \
-		.size = PARAMS_BYTES(struct type, last), ##__VA_ARGS__                             \
-	}
-
 static int fail(int result, const char *call, struct proton_error *err)
 {
 	return cupti_api_error(result, call, err);
@@ -82,63 +74,9 @@ static int fail(int result, const char *call, struct proton_error *err)
 
 /* ------------------------------------------------------------------ the configuration */
 
-static void end_host(struct pm_sampling *pm)
-{
-	struct pm_host_end_params params = PARAMS(pm_host_end_params, host, .host = pm->host);
-
-	if (pm->host)
-		libcupti.cuptiProfilerHostDeinitialize(&params);
-	pm->host = NULL;
-}
-
-/* A fresh host object: one that has refused a metric does not work any more. */
-static int begin_host(struct pm_sampling *pm)
-{
-	struct pm_host_params params = PARAMS(pm_host_params, host, .type = PM_PROFILER_TYPE,
-					      .chip = pm->chip, .availability = pm->availability);
-	int result;
-
-	end_host(pm);
-	result = libcupti.cuptiProfilerHostInitialize(&params);
-	pm->host = result == CUPTI_OK ? params.host : NULL;
-	return result;
-}
-
-static int make_config(struct pm_sampling *pm)
-{
-	struct pm_config_size_params size = PARAMS(pm_config_size_params, bytes, .host = pm->host);
-	struct pm_config_params config = PARAMS(pm_config_params, image, .host = pm->host);
-	int result = libcupti.cuptiProfilerHostGetConfigImageSize(&size);
-
-	if (result != CUPTI_OK)
-		return result;
-	free(pm->config);
-	pm->config = calloc(1, size.bytes);
-	pm->config_bytes = config.bytes = size.bytes;
-	config.image = pm->config;
-	return pm->config ? libcupti.cuptiProfilerHostGetConfigImage(&config)
-			  : CUPTI_E_OUT_OF_MEMORY;
-}
-
-static bool is_single_pass(const struct pm_sampling *pm)
-{
-	struct pm_passes_params params =
-		PARAMS(pm_passes_params, passes, .bytes = pm->config_bytes, .image = pm->config);
-
-	return libcupti.cuptiProfilerHostGetNumOfPasses(&params) == CUPTI_OK && params.passes == 1;
-}
-
-/* All metrics in one call: those of separate calls get a pass each. */
 static bool try_metrics(struct pm_sampling *pm, size_t count)
 {
-	struct pm_metrics_params params =
-		PARAMS(pm_metrics_params, count, .names = pm->names, .count = count);
-
-	if (begin_host(pm) != CUPTI_OK)
-		return false;
-	params.host = pm->host;
-	return libcupti.cuptiProfilerHostConfigAddMetrics(&params) == CUPTI_OK &&
-	       make_config(pm) == CUPTI_OK && is_single_pass(pm);
+	return profiler_host_configure(&pm->host, pm->names, count);
 }
 
 static void add_column(struct pm_sampling *pm, enum pm_column column)
@@ -168,23 +106,18 @@ static int read_availability(struct pm_sampling *pm, uint32_t device)
 
 	if (result != CUPTI_OK)
 		return result;
-	pm->availability = params.image = calloc(1, params.image_bytes);
-	return pm->availability ? libcupti.cuptiPmSamplingGetCounterAvailability(&params)
-				: CUPTI_E_OUT_OF_MEMORY;
+	pm->host.availability = params.image = calloc(1, params.image_bytes);
+	return pm->host.availability ? libcupti.cuptiPmSamplingGetCounterAvailability(&params)
+				     : CUPTI_E_OUT_OF_MEMORY;
 }
 
 static int configure(struct pm_sampling *pm, uint32_t device, struct proton_error *err)
 {
-	struct pm_initialize_params begin = PARAMS(pm_initialize_params, reserved);
-	struct pm_chip_params chip = PARAMS(pm_chip_params, chip, .device = device);
+	int status = profiler_host_open(&pm->host, device, err);
 	int result;
 
-	cupti_api_preload_host();
-	libcupti.cuptiProfilerInitialize(&begin);
-	result = libcupti.cuptiDeviceGetChipName(&chip);
-	if (result != CUPTI_OK)
-		return fail(result, "cuptiDeviceGetChipName", err);
-	pm->chip = chip.chip;
+	if (status != PROTON_OK)
+		return status;
 	result = read_availability(pm, device);
 	if (result != CUPTI_OK)
 		return fail(result, "cuptiPmSamplingGetCounterAvailability", err);
@@ -193,7 +126,7 @@ static int configure(struct pm_sampling *pm, uint32_t device, struct proton_erro
 		return err_set(err, PROTON_E_UNSUPPORTED,
 			       "CUPTI samples no counters of GPU %u (%s); libnvperf_host.so has to "
 			       "be in the directory of %s",
-			       device, pm->chip, libcupti.path);
+			       device, pm->host.chip, libcupti.path);
 	/* The last attempt may have been one too many. */
 	if (!try_metrics(pm, pm->count))
 		return err_set(err, PROTON_E_IO, "CUPTI refuses the counters that it accepted");
@@ -225,10 +158,10 @@ static int start(struct pm_sampling *pm, uint32_t device, uint64_t interval_ns,
 		 struct proton_error *err)
 {
 	struct pm_enable_params enable = PARAMS(pm_enable_params, sampling, .device = device);
-	struct pm_set_config_params config =
-		PARAMS(pm_set_config_params, append, .bytes = pm->config_bytes, .image = pm->config,
-		       .hardware_bytes = HARDWARE_BYTES, .interval = interval_ns,
-		       .trigger = PM_TRIGGER_TIME, .append = PM_KEEP_OLDEST);
+	struct pm_set_config_params config = PARAMS(
+		pm_set_config_params, append, .bytes = pm->host.config_bytes,
+		.image = pm->host.config, .hardware_bytes = HARDWARE_BYTES, .interval = interval_ns,
+		.trigger = PM_TRIGGER_TIME, .append = PM_KEEP_OLDEST);
 	struct pm_params params = PARAMS(pm_params, sampling);
 	int result = libcupti.cuptiPmSamplingEnable(&enable);
 
@@ -262,6 +195,7 @@ int pm_sampling_open(uint32_t device, uint64_t interval_ns, struct pm_sampling *
 	pm = calloc(1, sizeof(*pm));
 	if (!pm)
 		return err_set(err, PROTON_E_NOMEM, "out of memory");
+	pm->host.type = HOST_PM_SAMPLING;
 	status = configure(pm, device, err);
 	if (status == PROTON_OK)
 		status = start(pm, device, interval_ns, err);
@@ -287,14 +221,11 @@ static int read_sample(struct pm_sampling *pm, size_t index, struct pm_sample *s
 						   .sampling = pm->sampling, .image = pm->data,
 						   .image_bytes = pm->data_bytes, .index = index);
 	double values[PM_COLUMNS];
-	struct pm_evaluate_params evaluate =
-		PARAMS(pm_evaluate_params, values, .host = pm->host, .image = pm->data,
-		       .image_bytes = pm->data_bytes, .index = index, .names = pm->names,
-		       .count = pm->count, .values = values);
 	int result = libcupti.cuptiPmSamplingCounterDataGetSampleInfo(&info);
 
 	if (result == CUPTI_OK)
-		result = libcupti.cuptiProfilerHostEvaluateToGpuValues(&evaluate);
+		result = profiler_host_evaluate(&pm->host, pm->data, pm->data_bytes, index,
+						pm->names, pm->count, values);
 	*sample = (struct pm_sample){.start_ns = info.start_ns, .end_ns = info.end_ns};
 	for (size_t i = 0; i < PM_COLUMNS; i++)
 		sample->values[i] = (double)NAN;
@@ -356,6 +287,6 @@ void pm_sampling_close(struct pm_sampling *pm)
 		libcupti.cuptiPmSamplingStop(&params);
 	if (pm->sampling)
 		libcupti.cuptiPmSamplingDisable(&params);
-	end_host(pm);
-	FREE_ALL(pm->availability, pm->config, pm->data, pm->fresh_data, pm);
+	profiler_host_fini(&pm->host);
+	FREE_ALL(pm->host.availability, pm->data, pm->fresh_data, pm);
 }

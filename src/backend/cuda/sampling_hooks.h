@@ -1,4 +1,7 @@
-/* PC sampling (pcs/pc_sampling.h) in callbacks and records, which call it through this table. */
+/*
+ * PC sampling (pcs/pc_sampling.h) and counters (counters.h) in callbacks and records, which call
+ * them through this table. One of them is on at a time.
+ */
 #pragma once
 
 #include "backend/cuda/cupti_api.h"
@@ -18,7 +21,9 @@ struct sampling_hooks {
 	void (*on_context)(void *context);
 	void (*on_context_destroy)(void *context);
 	void (*on_module_event)(uint32_t event, const struct cupti_module_data *module);
-	/* The CRC of the cubin of the kernel that this thread captures; 0: not known. */
+	/* On CUPTI's thread: the record of a launch that has no true time, which is not added. */
+	bool (*drops)(const struct cupti_kernel *kernel);
+	/* A number to keep with the kernel that this thread captures: its cubin's CRC, or 0. */
 	uint64_t (*captured_crc)(void);
 	/* On CUPTI's thread: sets function and sampled time. `crc`: from a graph's node, or 0. */
 	void (*attribute)(const struct cupti_kernel *kernel, uint64_t crc,
@@ -27,6 +32,9 @@ struct sampling_hooks {
 
 /* Never NULL; read at every launch. */
 extern _Atomic(const struct sampling_hooks *) sampling_hooks;
+
+/* NULL: none. */
+void sampling_hooks_set(const struct sampling_hooks *hooks);
 
 static inline const struct sampling_hooks *sampling_hooks_get(void)
 {

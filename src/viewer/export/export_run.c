@@ -62,10 +62,11 @@ static size_t default_names(const struct metrics *metrics, const struct exporter
 }
 
 /* Derived metrics that a report adds where they can be computed. */
-static const char *const report_derived[] = {"avg_time/us",  "tflop/s",    "tflop8/s",
-					     "tflop16/s",    "tflop32/s",  "tflop64/s",
-					     "gbyte/s",      "util",       "slowest/ms",
-					     "slowest_rank", "imbalance/%"};
+static const char *const report_derived[] = {"avg_time/us", "tflop/s",      "tflop8/s",
+					     "tflop16/s",   "tflop32/s",    "tflop64/s",
+					     "gbyte/s",     "dram_gbyte/s", "util",
+					     "occupancy",   "slowest/ms",   "slowest_rank",
+					     "imbalance/%"};
 
 #define REPORT_METRICS_MAX (sizeof(report_derived) / sizeof(report_derived[0]))
 

@@ -90,16 +90,26 @@ static void add_runs(struct builder *builder, struct report_kernel *kernel, stru
 	}
 }
 
-static void add_node(struct builder *builder, struct export_report *report, uint32_t node)
+static void add_amount(double *sum, double amount)
 {
-	const struct profile *profile = builder->metrics->profile;
-	uint32_t first = profile->nodes[node].first_kernel;
-	size_t index = kernel_index(builder, report, profile->nodes[node].frame);
-	struct report_kernel *kernel = &report->kernels[index];
-	struct sums *sums = &builder->sums[index];
+	if (amount > 0)
+		*sum = isnan(*sum) ? amount : *sum + amount;
+}
 
-	for (uint32_t i = first; i; i = profile->kernels[i].next)
-		add_runs(builder, kernel, sums, &profile->kernels[i]);
+/* Work that counters have measured. */
+static void add_counted(struct export_report *report, struct report_kernel *kernel,
+			const struct util_work *work)
+{
+	for (size_t w = 0; w < REPORT_WIDTHS; w++) {
+		add_amount(&kernel->flops, work->flops[w]);
+		report->uses_width[w] |= work->flops[w] > 0;
+	}
+	add_amount(&kernel->bytes, work->bytes);
+}
+
+static void add_given(struct builder *builder, struct export_report *report,
+		      struct report_kernel *kernel, uint32_t node)
+{
 	for (size_t w = 0; w <= REPORT_WIDTHS; w++) {
 		add_number(&kernel->flops, &builder->flops[w], node);
 		if (w < REPORT_WIDTHS && builder->flops[w].value &&
@@ -107,6 +117,24 @@ static void add_node(struct builder *builder, struct export_report *report, uint
 			report->uses_width[w] = true;
 	}
 	add_number(&kernel->bytes, &builder->bytes, node);
+}
+
+static void add_node(struct builder *builder, struct export_report *report, uint32_t node)
+{
+	const struct profile *profile = builder->metrics->profile;
+	uint32_t first = profile->nodes[node].first_kernel;
+	size_t index = kernel_index(builder, report, profile->nodes[node].frame);
+	struct report_kernel *kernel = &report->kernels[index];
+	struct sums *sums = &builder->sums[index];
+	struct util_work work;
+
+	for (uint32_t i = first; i; i = profile->kernels[i].next)
+		add_runs(builder, kernel, sums, &profile->kernels[i]);
+	util_work_of_node(&builder->util, node, &work);
+	if (work.is_counted)
+		add_counted(report, kernel, &work);
+	else
+		add_given(builder, report, kernel, node);
 	sums->flop_time_s += util_min_flop_time_s(&builder->util, node);
 	sums->byte_time_s += util_min_byte_time_s(&builder->util, node);
 }

@@ -2,6 +2,9 @@
 #include "viewer/numbers/utilization.h"
 
 #include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "base/message.h"
 #include "viewer/print/xalloc.h"
@@ -18,9 +21,23 @@ void util_init(struct util *util, const struct metrics *metrics)
 	const struct profile *profile = metrics->profile;
 
 	*util = (struct util){
-		.metrics = metrics, .profile = profile, .bytes = find_number(metrics, "bytes")};
-	for (size_t w = 0; w < PEAK_WIDTHS; w++)
+		.metrics = metrics,
+		.profile = profile,
+		.bytes = find_number(metrics, "bytes"),
+		.counted_bytes = find_number(metrics, "counter_bytes"),
+		.counted_l2_bytes = find_number(metrics, "counter_l2_bytes"),
+		.counted_tensor = find_number(metrics, "counter_tensor_flops"),
+		.counted_launches = find_number(metrics, "counter_launches"),
+		.l2_bytes_per_clock =
+			strtod(profile_info_text(profile, "counters_l2_bytes_per_clock"), NULL),
+	};
+	for (size_t w = 0; w < PEAK_WIDTHS; w++) {
+		char name[32];
+
 		util->flops[w] = find_number(metrics, peak_width_metrics[w]);
+		snprintf(name, sizeof(name), "counter_%s", peak_width_metrics[w]);
+		util->counted_flops[w] = find_number(metrics, name);
+	}
 	util->peaks = xcalloc(profile->device_count, sizeof(*util->peaks));
 	util->has_peaks = xcalloc(profile->device_count, sizeof(*util->has_peaks));
 	for (size_t i = 0; i < profile->device_count; i++)
@@ -35,7 +52,7 @@ void util_fini(struct util *util)
 
 bool util_is_possible(const struct metrics *metrics)
 {
-	bool is_possible = find_number(metrics, "bytes") != NULL;
+	bool is_possible = find_number(metrics, "bytes") || find_number(metrics, "counter_bytes");
 
 	for (size_t w = 0; w < PEAK_WIDTHS && !is_possible; w++)
 		is_possible = find_number(metrics, peak_width_metrics[w]) != NULL;
@@ -58,11 +75,7 @@ static double own_number(const struct util *util, const struct raw_metric *raw, 
 	return raw ? metrics_own_number(util->metrics, raw, node) : 0;
 }
 
-/*
- * The peak rate for a node. If it ran on several devices, their peaks are weighted by its time on
- * each. `width` PEAK_WIDTHS: bytes.
- */
-static double peak_of_node(const struct util *util, uint32_t node, size_t width)
+double util_peak(const struct util *util, uint32_t node, size_t width)
 {
 	const struct profile_kernel *kernels = util->profile->kernels;
 	double capacity = 0, total_ns = 0;
@@ -80,24 +93,55 @@ static double peak_of_node(const struct util *util, uint32_t node, size_t width)
 	return total_ns > 0 ? capacity / total_ns : NAN;
 }
 
+/* Counters know of some launches: the others are as they. */
+static void take_counted(const struct util *util, uint32_t node, double scale,
+			 struct util_work *out)
+{
+	out->is_counted = true;
+	for (size_t w = 0; w < PEAK_WIDTHS; w++)
+		out->flops[w] = scale * own_number(util, util->counted_flops[w], node);
+	out->bytes = scale * own_number(util, util->counted_bytes, node);
+	out->l2_bytes = scale * own_number(util, util->counted_l2_bytes, node);
+	out->tensor_flops = scale * own_number(util, util->counted_tensor, node);
+}
+
+void util_work_of_node(const struct util *util, uint32_t node, struct util_work *out)
+{
+	const struct profile_kernel *kernels = util->profile->kernels;
+	double counted = own_number(util, util->counted_launches, node);
+
+	*out = (struct util_work){.is_counted = false};
+	for (uint32_t i = util->profile->nodes[node].first_kernel; i; i = kernels[i].next) {
+		out->seconds += (double)kernels[i].total_ns / 1e9;
+		out->launches += (double)kernels[i].count;
+	}
+	if (counted > 0 && out->launches > 0) {
+		take_counted(util, node, out->launches / counted, out);
+		return;
+	}
+	for (size_t w = 0; w < PEAK_WIDTHS; w++)
+		out->flops[w] = own_number(util, util->flops[w], node);
+	out->bytes = own_number(util, util->bytes, node);
+}
+
 double util_min_flop_time_s(const struct util *util, uint32_t node)
 {
+	struct util_work work;
 	double seconds = 0;
 
-	for (size_t w = 0; w < PEAK_WIDTHS; w++) {
-		double flops = own_number(util, util->flops[w], node);
-
-		if (flops != 0)
-			seconds += flops / peak_of_node(util, node, w);
-	}
+	util_work_of_node(util, node, &work);
+	for (size_t w = 0; w < PEAK_WIDTHS; w++)
+		if (work.flops[w] != 0)
+			seconds += work.flops[w] / util_peak(util, node, w);
 	return seconds;
 }
 
 double util_min_byte_time_s(const struct util *util, uint32_t node)
 {
-	double bytes = own_number(util, util->bytes, node);
+	struct util_work work;
 
-	return bytes != 0 ? bytes / peak_of_node(util, node, PEAK_WIDTHS) : 0;
+	util_work_of_node(util, node, &work);
+	return work.bytes != 0 ? work.bytes / util_peak(util, node, PEAK_WIDTHS) : 0;
 }
 
 double util_of_node(const struct util *util, uint32_t node)
@@ -105,7 +149,7 @@ double util_of_node(const struct util *util, uint32_t node)
 	const struct profile_kernel *kernels = util->profile->kernels;
 	double ns = 0;
 
-	if (isnan(peak_of_node(util, node, 0)))
+	if (isnan(util_peak(util, node, 0)))
 		return NAN;
 	for (uint32_t i = util->profile->nodes[node].first_kernel; i; i = kernels[i].next)
 		ns += (double)kernels[i].total_ns;
@@ -135,6 +179,70 @@ void util_report_unknown(const struct util *util)
 			"unknown; see --peaks",
 			profile_text(profile, device->type), profile_text(profile, device->arch));
 	}
+}
+
+/* ------------------------------------------------------------------ differences */
+
+#define DIFFERENCE_MIN 0.05
+#define DIFFERENCES_MAX 5u
+
+static double sum_widths(const double flops[PEAK_WIDTHS])
+{
+	double sum = 0;
+
+	for (size_t w = 0; w < PEAK_WIDTHS; w++)
+		sum += flops[w];
+	return sum;
+}
+
+/* Operations that were given with the node, of all widths and without one. */
+static double given_flops(const struct util *util, uint32_t node)
+{
+	double flops[PEAK_WIDTHS];
+
+	for (size_t w = 0; w < PEAK_WIDTHS; w++)
+		flops[w] = own_number(util, util->flops[w], node);
+	return sum_widths(flops) + own_number(util, find_number(util->metrics, "flops"), node);
+}
+
+/* Only the compiler's numbers have the bytes that programs ask for. */
+static bool is_of_compiler(const struct util *util, uint32_t node)
+{
+	return own_number(util, find_number(util->metrics, "requested_bytes"), node) > 0;
+}
+
+static void report_difference(const struct util *util, uint32_t node, double given,
+			      const struct util_work *work)
+{
+	const struct profile *profile = util->profile;
+	const struct row_frame *frame = &profile->frames[profile->nodes[node].frame];
+	double counted = sum_widths(work->flops);
+
+	message("%.100s: %.4g operations per launch are %s, counters have %.4g (%+.1f %%)%s",
+		profile_text(profile, frame->name), given / work->launches,
+		is_of_compiler(util, node) ? "counted by the compiler" : "given by the program",
+		counted / work->launches, 100 * (counted / given - 1),
+		is_of_compiler(util, node) ? "" : "; look at the formula of flops");
+}
+
+void util_report_differences(const struct util *util)
+{
+	size_t count = 0;
+
+	for (uint32_t i = 0; i < util->profile->node_count && util->counted_launches; i++) {
+		struct util_work work;
+		double given = given_flops(util, i);
+
+		util_work_of_node(util, i, &work);
+		if (!work.is_counted || given <= 0 || sum_widths(work.flops) <= 0 ||
+		    fabs(sum_widths(work.flops) / given - 1) <= DIFFERENCE_MIN)
+			continue;
+		if (count++ < DIFFERENCES_MAX)
+			report_difference(util, i, given, &work);
+	}
+	if (count > DIFFERENCES_MAX)
+		message("operations differ from the counters in %zu more kernels",
+			count - DIFFERENCES_MAX);
 }
 
 /* ------------------------------------------------------------------ --peaks */

@@ -84,6 +84,7 @@ static void write_text(struct out *out, bool has_utf8, const char *before, const
 void header_write(struct out *out, const struct profile *profile, bool has_utf8)
 {
 	const char *command = profile_info_text(profile, "command");
+	double ranges = info_number(profile, "counters_ranges");
 	double expected = info_number(profile, "pc_sampling_expected");
 
 	/* Files of other programs contain only devices, which are not worth a header line. */
@@ -98,6 +99,10 @@ void header_write(struct out *out, const struct profile *profile, bool has_utf8)
 	write_text(out, has_utf8, "", profile_info_text(profile, "host"));
 	write_text(out, has_utf8, "estimates from windows of ",
 		   profile_info_text(profile, "windows"));
+	if (ranges > 0) {
+		separate(out, has_utf8);
+		out_printf(out, "work estimated from %.0f measured launches", ranges);
+	}
 	if (expected > 0) {
 		separate(out, has_utf8);
 		out_printf(out, "%.1f %% of the expected PC samples",

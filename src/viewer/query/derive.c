@@ -9,6 +9,7 @@
 #include "base/strings.h"
 #include "model/ranks.h"
 #include "model/rollup.h"
+#include "viewer/numbers/bound.h"
 #include "viewer/numbers/utilization.h"
 #include "viewer/print/printable_text.h"
 #include "viewer/print/xalloc.h"
@@ -24,7 +25,11 @@ enum formula_kind {
 	FORMULA_P99,
 	FORMULA_RATE, /* source / T */
 	FORMULA_UTIL,
-	FORMULA_SLOWEST, /* this and the next two compare ranks */
+	FORMULA_UNIT_UTIL, /* this and the next three: one unit of the GPU */
+	FORMULA_UNIT_UTIL_LAST = FORMULA_UNIT_UTIL + BOUND_LATENCY - 1,
+	FORMULA_BOUND,
+	FORMULA_OCCUPANCY, /* source / launches with counters */
+	FORMULA_SLOWEST,   /* this and the next two compare ranks */
 	FORMULA_SLOWEST_RANK,
 	FORMULA_IMBALANCE,
 };
@@ -71,7 +76,17 @@ static const struct formula formulas[] = {
 	{"memory_byte/s", "memory_byte", FORMULA_RATE, "memory_bytes", 1},
 	{"memory_gbyte/s", "memory_byte", FORMULA_RATE, "memory_bytes", 1e9},
 	{"memory_tbyte/s", "memory_byte", FORMULA_RATE, "memory_bytes", 1e12},
+	{"dram_gbyte/s", "dram_byte", FORMULA_RATE, "counter_bytes", 1e9},
+	{"dram_tbyte/s", "dram_byte", FORMULA_RATE, "counter_bytes", 1e12},
+	{"l2_gbyte/s", "l2_byte", FORMULA_RATE, "counter_l2_bytes", 1e9},
+	{"l2_tbyte/s", "l2_byte", FORMULA_RATE, "counter_l2_bytes", 1e12},
 	{"util", "util", FORMULA_UTIL, "time", 1},
+	{"tensor_util", "tensor_util", FORMULA_UNIT_UTIL + BOUND_TENSOR, "time", 1},
+	{"vector_util", "vector_util", FORMULA_UNIT_UTIL + BOUND_VECTOR, "time", 1},
+	{"memory_util", "memory_util", FORMULA_UNIT_UTIL + BOUND_MEMORY, "time", 1},
+	{"l2_util", "l2_util", FORMULA_UNIT_UTIL + BOUND_L2, "time", 1},
+	{"bound", "bound", FORMULA_BOUND, "time", 1},
+	{"occupancy", "occupancy", FORMULA_OCCUPANCY, "counter_warps", 1},
 	TIMES("slowest", FORMULA_SLOWEST, "time"),
 	{"slowest_rank", "slowest_rank", FORMULA_SLOWEST_RANK, "time", 1},
 	{"imbalance/%", "imbalance", FORMULA_IMBALANCE, "time", 1},
@@ -92,6 +107,21 @@ double metric_column_whole(const struct metric_column *column, size_t node_count
 	return column->is_inclusive ? column->values[0] : sum;
 }
 
+/* Work that counters have measured, which a rate shows where none was given; NULL: none. */
+static const struct raw_metric *find_counted(const struct metrics *metrics,
+					     const struct formula *formula)
+{
+	char name[32];
+
+	if (strncmp(formula->source, "counter_", 8) == 0)
+		snprintf(name, sizeof(name), "%s", formula->source);
+	else if (strncmp(formula->source, "flops", 5) == 0 || strcmp(formula->source, "bytes") == 0)
+		snprintf(name, sizeof(name), "counter_%s", formula->source);
+	else
+		return NULL;
+	return metrics_has_number(metrics, name) ? metrics_find(metrics, name) : NULL;
+}
+
 static bool is_available(const struct metrics *metrics, const struct formula *formula)
 {
 	switch (formula->kind) {
@@ -108,16 +138,18 @@ static bool is_available(const struct metrics *metrics, const struct formula *fo
 	case FORMULA_P99:
 		return metrics->has_kernel_range;
 	case FORMULA_RATE:
-		return metrics_has_number(metrics, formula->source) &&
+		return (metrics_has_number(metrics, formula->source) ||
+			find_counted(metrics, formula)) &&
 		       metrics_has_number(metrics, "time");
-	case FORMULA_UTIL:
-		return util_is_possible(metrics);
+	case FORMULA_OCCUPANCY:
+		return metrics_has_number(metrics, formula->source);
 	case FORMULA_SLOWEST:
 	case FORMULA_SLOWEST_RANK:
 	case FORMULA_IMBALANCE:
 		return metrics->profile->ranks && metrics->profile->ranks->spread_count > 1;
+	default: /* util, and its parts */
+		return util_is_possible(metrics);
 	}
-	return false;
 }
 
 /* A column that is made. */
@@ -180,6 +212,85 @@ static void divide_column(const struct derive *derive, struct metric_column *col
 						     : column->values[i] / (divisors[i] / unit);
 }
 
+static void add_up(const struct profile *profile, double *values)
+{
+	for (size_t i = profile->node_count; i-- > 1;) {
+		double *parent = &values[profile->nodes[i].parent];
+
+		if (isfinite(values[i]))
+			*parent = isfinite(*parent) ? *parent + values[i] : values[i];
+	}
+}
+
+/* The work of all launches: one without counters is as the others of the node. */
+static struct column counted_work(const struct derive *derive, const struct raw_metric *counted)
+{
+	const struct raw_metric *of_launches = metrics_find(derive->metrics, "counter_launches");
+	struct column work = metrics_column(derive->metrics, counted, false);
+	struct column count, launches;
+
+	if (!of_launches || !metrics_has_number(derive->metrics, "count"))
+		return work;
+	count = metrics_column(derive->metrics, metrics_find(derive->metrics, "count"), false);
+	launches = metrics_column(derive->metrics, of_launches, false);
+	for (size_t i = 0; i < derive->node_count; i++)
+		if (launches.value[i] > 0 && count.value[i] > 0)
+			work.value[i] *= count.value[i] / launches.value[i];
+	column_fini(&count);
+	column_fini(&launches);
+	return work;
+}
+
+/* Given work, and counted work in nodes without any. `given` may be NULL. */
+static void take_work(const struct derive *derive, const struct raw_metric *given,
+		      const struct raw_metric *counted, struct metric_column *column)
+{
+	struct column work = counted_work(derive, counted);
+	struct column known = {0};
+
+	if (given && given != counted)
+		known = metrics_column(derive->metrics, given, false);
+	for (size_t i = 0; i < derive->node_count && known.value; i++)
+		if (isfinite(known.value[i]) && known.value[i] != 0)
+			work.value[i] = known.value[i];
+	column_fini(&known);
+	free(work.exact);
+	if (!derive->own_only)
+		add_up(derive->metrics->profile, work.value);
+	column->values = work.value;
+	column->is_inclusive = true;
+	column->source = given ? given : counted;
+	column->divisor = 1;
+}
+
+/* The share of one unit's peak rate, or the word for what limits the kernel, in each node. */
+static void take_bound(const struct derive *derive, enum formula_kind kind,
+		       struct metric_column *column)
+{
+	struct bound_shares shares;
+	struct util util;
+
+	util_init(&util, derive->metrics);
+	util_report_unknown(&util);
+	if (kind == FORMULA_BOUND) {
+		column->words = bound_words;
+		column->word = xcalloc(derive->node_count, sizeof(*column->word));
+	} else {
+		column->values = xcalloc(derive->node_count, sizeof(*column->values));
+	}
+	for (uint32_t i = 0; i < derive->node_count; i++) {
+		enum bound bound = kind == FORMULA_BOUND ? bound_of_node(&util, i) : BOUND_COUNT;
+
+		if (column->word)
+			column->word[i] = bound < BOUND_COUNT ? bound : WORD_NONE;
+		else if (bound_shares_of_node(&util, i, &shares))
+			column->values[i] = shares.of[kind - FORMULA_UNIT_UTIL];
+		else
+			column->values[i] = NAN;
+	}
+	util_fini(&util);
+}
+
 static double *utilization(const struct derive *derive)
 {
 	double *values = xcalloc(derive->node_count, sizeof(*values));
@@ -187,6 +298,7 @@ static double *utilization(const struct derive *derive)
 
 	util_init(&util, derive->metrics);
 	util_report_unknown(&util);
+	util_report_differences(&util);
 	for (size_t i = 0; i < derive->node_count; i++)
 		values[i] = util_of_node(&util, (uint32_t)i);
 	return values;
@@ -232,7 +344,7 @@ static void apply_formula(const struct derive *derive, const struct formula *for
 			  struct metric_column *column)
 {
 	const struct raw_metric *raw = metrics_find(derive->metrics, formula->source);
-	const struct raw_metric *time;
+	const struct raw_metric *counted, *time;
 	double unit = formula->unit;
 
 	switch (formula->kind) {
@@ -256,7 +368,11 @@ static void apply_formula(const struct derive *derive, const struct formula *for
 		column->is_inclusive = true;
 		break;
 	case FORMULA_RATE:
-		take_raw(derive, raw, column);
+		counted = find_counted(derive->metrics, formula);
+		if (counted)
+			take_work(derive, raw, counted, column);
+		else
+			take_raw(derive, raw, column);
 		time = metrics_find(derive->metrics, "time");
 		divide_column(derive, column, time, 1e9 / metrics_unit_ns(time->label));
 		break;
@@ -268,6 +384,14 @@ static void apply_formula(const struct derive *derive, const struct formula *for
 	case FORMULA_IMBALANCE:
 		take_ranks(derive, formula->kind, column);
 		column->source = formula->kind == FORMULA_SLOWEST ? raw : NULL;
+		break;
+	case FORMULA_OCCUPANCY:
+		take_raw(derive, raw, column);
+		divide_column(derive, column, metrics_find(derive->metrics, "counter_launches"), 1);
+		column->is_inclusive = true;
+		break;
+	default:
+		take_bound(derive, formula->kind, column);
 		break;
 	}
 	scale_column(derive, column, unit);
@@ -421,11 +545,13 @@ static int refuse_metric(const struct metrics *metrics, const char *name, struct
 	char near[200];
 	char base[64];
 
-	if (formula && formula->kind == FORMULA_UTIL)
+	if (formula && formula->kind >= FORMULA_UTIL && formula->kind <= FORMULA_BOUND)
 		return err_set(
 			err, PROTON_E_INVALID,
-			"metric util is not available: it requires kernels with flops4, flops8, "
-			"flops16, flops32, flops64 or bytes");
+			"metric %s is not available: it requires kernels with flops4, flops8, "
+			"flops16, flops32, flops64 or bytes, or counters (proton --counters "
+			"roofline)",
+			formula->name);
 	if (formula && formula->kind >= FORMULA_SLOWEST)
 		return err_set(err, PROTON_E_INVALID,
 			       "metric %s is not found: it compares the kernel times of a job's "

@@ -162,7 +162,13 @@ static size_t add_known(const struct metrics *metrics, const char *const *wanted
 						     : derive_is_available(metrics, *wanted) ||
 							       metrics_has_number(metrics, *wanted);
 
-		if (is_known && (strcmp(*wanted, "util") != 0 || util_is_known(metrics)))
+		if (strcmp(*wanted, "util") == 0)
+			is_known = is_known && util_is_known(metrics);
+		if (strcmp(*wanted, "bound") == 0)
+			is_known = is_known && metrics_has_number(metrics, "counter_launches");
+		if (strcmp(*wanted, "dram_gbyte/s") == 0) /* else gbyte/s is the same */
+			is_known = is_known && metrics_has_number(metrics, "bytes");
+		if (is_known)
 			names[count++] = *wanted;
 	}
 	return count;
@@ -173,10 +179,10 @@ static size_t flat_metrics(const struct metrics *metrics, const char **names)
 {
 	static const char *const times[] = {"time/ms", "time_ci/ms", "time/%", CUMULATIVE, NULL};
 	static const char *const others[] = {
-		"count",       "avg_time/us", "min_time/us", "p50_time/us",
-		"p90_time/us", "p99_time/us", "max_time/us", "tflop4/s",
-		"tflop8/s",    "tflop16/s",   "tflop32/s",   "tflop64/s",
-		"tflop/s",     "gbyte/s",     "util",        NULL,
+		"count",       "avg_time/us",  "min_time/us", "p50_time/us", "p90_time/us",
+		"p99_time/us", "max_time/us",  "tflop4/s",    "tflop8/s",    "tflop16/s",
+		"tflop32/s",   "tflop64/s",    "tflop/s",     "gbyte/s",     "util",
+		"bound",       "dram_gbyte/s", "occupancy",   NULL,
 	};
 	size_t count = add_known(metrics, times, true, 0, names);
 
