@@ -209,7 +209,7 @@ static uint32_t source_of(struct regroup *regroup, uint32_t node, enum regroup_b
 static void write_operators(struct out *out, struct slice name, bool has_shapes)
 {
 	struct slice compiled = compiled_operators(name);
-	const char *shapes = memmem(compiled.at, compiled.length, " (", 2);
+	const char *shapes = compiled.length ? memmem(compiled.at, compiled.length, " (", 2) : NULL;
 	bool is_prefix = true;
 
 	if (shapes && !has_shapes)

@@ -64,14 +64,16 @@ void kernel_symbols_add(const struct sdk_kernel_symbol *from)
 			   .is_copy = begins_with(name, "__amd_rocclr_copy")},
 		.name = strdup(name),
 	};
-	AUTO_FREE char *old = entry.name;
+	char *unused = entry.name;
 
-	MUTEX_HOLD(&kernels_lock);
+	pthread_mutex_lock(&kernels_lock);
 	if (id && id < ID_MAX && entry.name &&
 	    array_reserve_zeros(&entries, &entry_capacity, id + 1, sizeof(*entries))) {
-		old = entries[id].name;
+		unused = entries[id].name;
 		entries[id] = entry;
 	}
+	pthread_mutex_unlock(&kernels_lock);
+	free(unused);
 }
 
 bool kernel_symbols_find(uint64_t kernel_id, struct kernel_symbol *out)

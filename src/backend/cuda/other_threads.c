@@ -94,18 +94,17 @@ static struct other *find_other(pid_t thread)
 
 static uint64_t read_used_ns(pid_t thread)
 {
-	char path[64];
-	unsigned long long used_ns = 0;
+	char path[64], text[64] = "";
 	FILE *file;
 
 	snprintf(path, sizeof(path), "/proc/self/task/%d/schedstat", (int)thread);
 	file = fopen(path, "re");
 	if (!file)
 		return 0;
-	if (fscanf(file, "%llu", &used_ns) != 1)
-		used_ns = 0;
+	if (!fgets(text, sizeof(text), file))
+		text[0] = '\0';
 	fclose(file);
-	return used_ns;
+	return strtoull(text, NULL, 10);
 }
 
 /* The time since which the thread is outside; UINT64_MAX: it is not. */

@@ -182,14 +182,15 @@ static int read_range(struct range_session *session, size_t index, range_read_fn
 					       .delimiter = "/");
 	double values[COUNTER_VALUES] = {0};
 	int result = libcupti.cuptiRangeProfilerCounterDataGetRangeInfo(&info);
-	unsigned number;
 
 	if (result == CUPTI_OK)
 		result = counter_sets_read(&session->sets, session->set, session->image,
 					   session->image_bytes, index, values);
-	if (result == CUPTI_OK && info.name && sscanf(info.name, "r%u", &number) == 1 &&
-	    number < session->count)
-		read(number, values, user);
+	if (result != CUPTI_OK || !info.name || info.name[0] != 'r')
+		return result;
+	unsigned long number = strtoul(info.name + 1, NULL, 10);
+	if (number < session->count)
+		read((uint32_t)number, values, user);
 	return result;
 }
 

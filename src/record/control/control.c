@@ -219,7 +219,7 @@ static int run_snapshot(struct control *shared, const struct control_request *re
 	const char *name = request->options[CONTROL_NAME];
 	int ids[SESSION_MAX] = {started};
 	int count = is_started_live() ? 1 : list_sessions(ids);
-	AUTO_FREE char *own_name = NULL;
+	char *own_name = NULL;
 	int status = PROTON_OK;
 
 	if (!count)
@@ -238,6 +238,7 @@ static int run_snapshot(struct control *shared, const struct control_request *re
 		if (status == PROTON_OK)
 			out_printf(reply, "%s%s", i ? "\n" : "", path);
 	}
+	free(own_name);
 	return status;
 }
 

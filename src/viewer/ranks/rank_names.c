@@ -112,12 +112,13 @@ void rank_names_unify(struct profile *profile, uint32_t rank, const regex_t *pat
 	for (size_t i = 1; i < profile->frame_count; i++) {
 		const char *text = profile_text(profile, profile->frames[i].name);
 		char *by_rules = hide_by_rules(text, rank, profile->pid);
-		AUTO_FREE char *by_pattern =
-			pattern ? hide_by_pattern(by_rules ? by_rules : text, pattern) : NULL;
+		char *by_pattern = pattern ? hide_by_pattern(by_rules ? by_rules : text, pattern)
+					   : NULL;
 		const char *name = by_pattern ? by_pattern : by_rules;
 
 		if (name)
 			profile->frames[i].name = profile_add_text(profile, name);
+		free(by_pattern);
 		free(by_rules);
 	}
 }
