@@ -135,7 +135,9 @@ static const struct option_row rows[] = {
 	{'m', "mode", "MODE", "mode of the backend: NAME[:KEY=VALUE]...", MEMBER(mode)},
 	{0, "windows", "LEN/DIST", "record kernels for LEN in each DIST, such as 50ms/5s",
 	 .parse = take_windows},
-	{0, "counters", "SET", "roofline: count operations and bytes of kernels, on a few launches",
+	{0, "counters", "SET",
+	 "roofline: operations and bytes of kernels, counted\n"
+	 "on a few launches",
 	 .parse = take_counters},
 	{'c', "context", "KIND",
 	 "shadow: scopes (default); python: Python call stack;\n"
