@@ -9,7 +9,8 @@ import pytest
 from built import ROOT
 from support import run_command
 
-# The sources that the analyzer looks at; it finds something in those that contain "bad".
+# The sources that the analyzer looks at; it finds something in those that contain "bad", and a leak
+# of x in those that contain "leak".
 CLANG_TIDY = """#!/bin/sh
 echo "$*" >arguments
 case $* in
@@ -18,10 +19,17 @@ case $* in
 esac
 while [ $# != 0 ]; do
     case $1 in
-    src/*) echo "$1" && ! grep bad "$1" || exit 1 ;;
+    src/*)
+        echo "$1"
+        ! grep bad "$1" || exit 1
+        ! grep -q leak "$1" || leaks=$1
+        ;;
     esac
     shift
 done
+[ -n "$leaks" ] || exit 0
+echo "/build/../$leaks:2:1: error: Potential leak of memory pointed to by 'x' [unix.Malloc]"
+exit 1
 """
 NINJA = """#!/bin/sh
 for name in one two; do
@@ -78,3 +86,10 @@ def test_a_finding_is_not_noted(check) -> None:
     check("--note")
     Path("src/one.c").write_text("bad")
     assert check("--note", status=1) == check(status=1) == ["src/one.c"]
+
+
+def test_a_leak_of_what_is_freed_at_the_end_of_its_block_is_none(check) -> None:
+    Path("src/one.c").write_text("leak\nAUTO_FREE char *x = malloc(1);")
+    assert check("--note") == ["src/one.c", "src/two.c"] and check() == []
+    Path("src/one.c").write_text("leak\nAUTO_FREE char *y = malloc(1);")
+    check(status=1)
