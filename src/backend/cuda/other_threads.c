@@ -30,13 +30,41 @@
 
 /* ------------------------------------------------------------------ where held threads wait */
 
-static _Atomic pid_t probe; /* a thread that waits as held threads do; 0: it does not run yet */
+/* A thread that waits as held threads do, and ends after the hold. */
+enum probe_state {
+	PROBE_NONE,
+	PROBE_STARTS, /* it may be given up */
+	PROBE_WAITS,
+};
+
+static _Atomic int probe_state;
+static _Atomic pid_t probe;
 
 static void *wait_as_held(void *unused)
 {
+	int before = PROBE_STARTS;
+
 	atomic_store(&probe, gettid());
+	if (!atomic_compare_exchange_strong(&probe_state, &before, PROBE_WAITS))
+		return unused;
 	thread_wait_for_release();
+	atomic_store(&probe_state, PROBE_NONE);
 	return unused;
+}
+
+static bool start_probe(void)
+{
+	int before = PROBE_NONE;
+	pthread_t thread;
+
+	if (!atomic_compare_exchange_strong(&probe_state, &before, PROBE_STARTS))
+		return true; /* that of an earlier hold is there still */
+	if (own_thread_start(&thread, wait_as_held, NULL) != 0) {
+		atomic_store(&probe_state, PROBE_NONE);
+		return false;
+	}
+	pthread_detach(thread);
+	return true;
 }
 
 static uint64_t futex_of(pid_t thread)
@@ -46,25 +74,24 @@ static uint64_t futex_of(pid_t thread)
 	return system_call_read(thread, &call) && call.number == SYS_futex ? call.argument : 0;
 }
 
-/* The address that held threads wait at; 0: not known. */
+/* The address that held threads wait at; 0: not known, or they do not wait. */
 static uint64_t find_address(void)
 {
 	uint64_t start_ns = clock_monotonic_ns();
 	uint64_t address = 0;
-	pthread_t thread;
+	int state = start_probe() ? PROBE_STARTS : PROBE_NONE;
 
-	atomic_store(&probe, 0);
-	if (own_thread_start(&thread, wait_as_held, NULL) != 0)
-		return 0;
-	pthread_detach(thread); /* it ends after the hold */
-	while (clock_monotonic_ns() - start_ns < PROBE_NS) {
+	while (state != PROBE_NONE && clock_monotonic_ns() - start_ns < PROBE_NS) {
 		uint64_t before = address;
 
 		usleep(POLL_US);
-		address = atomic_load(&probe) ? futex_of(atomic_load(&probe)) : 0;
+		state = atomic_load(&probe_state);
+		address = state == PROBE_WAITS ? futex_of(atomic_load(&probe)) : 0;
 		if (address && address == before)
 			return address;
 	}
+	state = PROBE_STARTS;
+	atomic_compare_exchange_strong(&probe_state, &state, PROBE_NONE);
 	return 0;
 }
 
