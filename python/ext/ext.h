@@ -99,7 +99,7 @@ static inline int ext_dict_get(PyObject *dict, PyObject *key, PyObject **value_o
 }
 
 /* Before a local reference, or NULL: released at the end of its block. */
-#define AUTO_DECREF __attribute__((cleanup(ext_auto_decref)))
+#define AUTO_DECREF __attribute__((cleanup(ext_auto_decref), unused)) /* clang warns without */
 static inline void ext_auto_decref(PyObject *const *reference)
 {
 	Py_XDECREF(*reference);

@@ -52,7 +52,7 @@ bool array_grow(void *data, size_t count, size_t element_bytes);
 void array_free_all(void *const *arrays, size_t count);
 
 /* Before a local variable: `fini` of its address at the end of its block, on whatever way. */
-#define AT_END(fini) __attribute__((cleanup(fini)))
+#define AT_END(fini) __attribute__((cleanup(fini), unused))
 /* Before a local pointer: free() at the end of its block. */
 #define AUTO_FREE AT_END(array_auto_free)
 static inline void array_auto_free(void *pointer)
