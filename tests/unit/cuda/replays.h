@@ -73,17 +73,23 @@ static _Atomic int holds;
 static _Atomic bool is_held;
 static uint32_t subscribed_at_begin;
 static uint32_t enabled_at_end;
+static _Thread_local bool is_holder; /* not a thread that shows where others wait for the end */
 
 __attribute__((unused)) static bool hold(void)
 {
+	if (atomic_exchange(&is_held, true))
+		return true;
+	is_holder = true;
 	atomic_fetch_add(&holds, 1);
-	atomic_store(&is_held, true);
 	subscribed_at_begin = fake.calls("cuptiSubscribe");
 	return true;
 }
 
 __attribute__((unused)) static void let_go(void)
 {
+	if (!is_holder)
+		return;
+	is_holder = false;
 	enabled_at_end = fake.pcs_period(&gpu0);
 	atomic_store(&is_held, false);
 }
