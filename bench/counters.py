@@ -27,14 +27,11 @@ from typing import Any
 
 import report
 from cuda_python import fake_environment
-from program_turns import WORKS, Case, Programs
+from pcsampling import WORKS
+from program_turns import Case, Programs
 from reference import ADJUSTED, WALL
 from run import HERE, ROOT
 from turns import Compared, Round, process_medians, spread
-
-WORKS["step"] = (*WORKS["step"][:4], 6, WORKS["step"][5])
-WORKS["busy"] = ("training step that keeps the GPU busy", "ms per step", 1e3, 4, 2, 100)
-WORKS["kernel"] = ("kernels of 20 us, one after the other", "us per kernel", 1e6, 800, 6, 1)
 
 ROUNDS = 9
 CASES = {

@@ -7,7 +7,6 @@
  */
 #include "backend/cuda/counters.h"
 
-#include <inttypes.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
