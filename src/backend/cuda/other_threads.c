@@ -187,7 +187,7 @@ bool other_threads_await_outside(const char *devices, uint64_t limit_ns)
 	struct system_call here;
 	uint64_t address;
 
-	if (!system_call_read(gettid(), &here))
+	if (!system_call_read(gettid(), &here) || !read_used_ns(gettid()))
 		return system_call_await_ioctl(devices, limit_ns);
 	count = 0;
 	address = find_address();
